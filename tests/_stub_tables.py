@@ -9,7 +9,8 @@ words = str.split
 # alike. One that may be None has None for its default, which the generator adds.
 ARGUMENTS = {
     **dict.fromkeys(words(
-        "A B LU LU_data LU_pivots a abs anchor angle append attn_mask aweights b b_hh b_ih batch1 "
+        "A B LD linear_bias linear_weight LU LU_data LU_pivots "
+        "a abs anchor angle append attn_mask aweights b b_hh b_ih batch1 "
         "batch2 bias boundaries condition count fweights grid hx imag in_proj_bias in_proj_weight "
         "index indices input input1 input2 k_proj_weight key key_padding_mask log_probs logits "
         "mask mat mat1 mat2 n negative new_state offsets other out_proj_bias out_proj_weight "
@@ -64,6 +65,17 @@ OF_FUNCTION = {
     "max_unpool3d.output_size": "Sequence[int]", "tensorsolve.dims": "Sequence[int]",
     "result_type.tensor1": "Operand", "result_type.tensor2": "Operand",
     "movedim.source": "Ints", "moveaxis.source": "Ints",
+    "histogramdd.bins": "int | Sequence[int] | Sequence[Tensor]", "hash_tensor.dim": "Ints",
+    "segment_reduce.data": "Tensor", "segment_reduce.lengths": "Tensor | None",
+    "segment_reduce.indices": "Tensor | None", "segment_reduce.offsets": "Tensor | None",
+    "view_copy.dtype": "Dtype | None", "lobpcg.B": "Tensor | None",
+    "lobpcg.X": "Tensor | None", "lobpcg.iK": "Tensor | None", "lobpcg.ortho_iparams": "Any",
+    "lobpcg.tracker": "Any", "lobpcg.ortho_fparams": "Any", "lobpcg.ortho_bparams": "Any",
+    "svd_lowrank.M": "Tensor | None",
+    "linear_cross_entropy.options": "Any", "squeeze_copy.dim": "Ints",
+    **{f"native_{norm}.{word}": "Tensor | None"
+       for norm in ("batch_norm", "layer_norm", "group_norm")
+       for word in ("weight", "bias", "running_mean", "running_var")},
 }  # fmt: skip
 OF_FUNCTION |= {f"conv{n}d.padding": "Ints | str" for n in (1, 2, 3)}
 OUTPUT_SIZE = "int | Sequence[int | None] | None"  # of adaptive pools
@@ -94,6 +106,11 @@ RESULTS = {
     "torch.adaptive_max_pool1d": "tuple[Tensor, Tensor]",
     "aminmax": "MinMax", "frexp": "Frexp", "histogram": "Histogram", "geqrf": "Geqrf",
     "triangular_solve": "TriangularSolve", "cholesky_ex": "CholeskyEx", "lstsq": "Lstsq",
+    "ldl_factor": "LDLFactor", "ldl_factor_ex": "LDLFactorEx", "histogramdd": "HistogramDD",
+    **dict.fromkeys(words("svd_lowrank pca_lowrank native_batch_norm native_layer_norm "
+                          "native_group_norm"), "tuple[Tensor, Tensor, Tensor]"),
+    "lobpcg": "tuple[Tensor, Tensor]",
+    **dict.fromkeys(words("split_copy split_with_sizes_copy unbind_copy"), "tuple[Tensor, ...]"),
     "linalg.lu_factor": "LUFactor", "linalg.lu_factor_ex": "LUFactorEx", "linalg.lu": "PLU",
     "lu_unpack": "PLU", "torch.svd": "SVD", "linalg.svd": "LinalgSVD", "eigh": "Eigen",
     "eig": "Eigen", "qr": "QR", "solve_ex": "SolveEx", "inv_ex": "InvEx", "slogdet": "Slogdet",
@@ -150,6 +167,7 @@ Tensor.map_(self, tensor: Tensor, callable: Callable[[Any, Any], Any]) -> Tensor
 Tensor.set_(self, source: Any = None, storage_offset: int = 0, size: Shape | None = None, stride: Shape | None = None) -> Tensor
 Tensor.resize_(self, *sizes: int, memory_format: MemoryFormat | None = None) -> Tensor
 Tensor.resize_(self, sizes: Shape, *, memory_format: MemoryFormat | None = None) -> Tensor
+resize_as_(input: Tensor, the_template: Tensor, *, memory_format: MemoryFormat | None = None) -> Tensor
 Tensor.resize_as_(self, the_template: Tensor, *, memory_format: MemoryFormat | None = None) -> Tensor
 Tensor.as_subclass(self, cls: type[Any]) -> Any
 Tensor.to_sparse(self) -> Any
@@ -270,6 +288,7 @@ randint_like(input: Tensor, high: int, *, {random}{new}, memory_format: MemoryFo
 randint_like(input: Tensor, low: int, high: int, *, {random}{new}, memory_format: MemoryFormat | None = None) -> Tensor
 Tensor.new_tensor(self, data: Any, *, {new}) -> Tensor
 Tensor.new_full(self, size: Shape, fill_value: Number, *, {new}) -> Tensor
+Tensor.new_empty_strided(self, size: Shape, stride: Sequence[int], *, {new}) -> Tensor
 Tensor.new_empty(self, *size: int, {new}) -> Tensor
 Tensor.new_empty(self, size: Shape, *, {new}) -> Tensor
 Tensor.new_zeros(self, *size: int, {new}) -> Tensor

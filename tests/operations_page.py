@@ -38,8 +38,8 @@ NOT_HERE = {
     r"deterministic|warn_always|flush_denormal|interop|matmul_precision|profiler|typename|"
     r"set_default_tensor|multiprocessing|file_path|thread_safe|init_num_threads|"
     r"anomaly_enabled$": "settings without a meaning here",
-    r"(?<!index)_copy$|^native_|_backward_|^batch_norm_|grid_sampler_|^conv_tbc|embedding_renorm|"
-    r"^norm_except|frobenius|nuclear|slice_inverse|hash_tensor|as_subclass|dim_order":
+    r"^native_|_backward_|^batch_norm_|^conv_tbc|embedding_renorm|"
+    r"^norm_except|frobenius|nuclear|slice_inverse|as_subclass|dim_order":
         "internal forms of other functions",
     r"^(load|save|from_file)$|^storage|untyped|data_ptr|^set_$|resize|reinforce|is_set_to|^rename|"
     r"refine_names|align_|has_names|^map|^apply_$|to_dlpack|unsafe_set": "storages and files",

@@ -155,7 +155,7 @@ def _documented(function: Function) -> Function:
 
 def _product(input: Tensor, dim: Any, keepdim: bool, mask: Any) -> Any:
     result = _filled(input, mask, 1)
-    for d in sorted([d % input.dim() for d in _dims(input, dim)], reverse=True):
+    for d in sorted([d % max(input.dim(), 1) for d in _dims(input, dim)], reverse=True):
         result = result.prod(d, keepdim=keepdim)
     return result
 

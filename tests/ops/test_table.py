@@ -198,8 +198,8 @@ SPACES = {
 # and tests/project/test_older_and_rarer_names.py.
 ABOUT_MEMORY = {
     "_typed_storage", "apply_", "as_strided_", "cuda", "is_pinned", "is_shared", "map_",
-    "pin_memory", "resize_", "resize_as_", "set_", "share_memory_", "storage", "to_dense",
-    "to_sparse", "to_sparse_csr", "untyped_storage",
+    "new_empty_strided", "pin_memory", "resize_", "resize_as_", "set_", "share_memory_", "storage",
+    "to_dense", "to_sparse", "to_sparse_csr", "untyped_storage",
 }  # fmt: skip
 
 

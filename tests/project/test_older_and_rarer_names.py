@@ -33,6 +33,14 @@ B.baddbmm(2, B, B)
 """
 EXPRESSIONS = """
 torch.block_diag()
+torch.ones(2).new_empty_strided((2, 3), (1, 2)).stride()
+torch.ones(2).new_empty_strided((2,), (3,), dtype=torch.int8).dtype
+torch.resize_as_(torch.ones(4), torch.ones(2, 2))
+v.__rsub__(2 * v), v.__rdiv__(2 * v), v.__rmatmul__(A), v.__rpow__(v)
+torch.signal.windows.hann(1), torch.signal.windows.cosine(1), torch.signal.windows.nuttall(0)
+torch.signal.windows.bartlett(1, sym=False), torch.signal.windows.general_hamming(1)
+torch.masked.prod(torch.tensor(2.0), 0, keepdim=True), torch.masked.prod(torch.tensor(2.0), -1)
+torch.segment_reduce(v, "max", lengths=torch.tensor([2]), axis=0)
 torch.block_diag([1, 2])
 nn.LSTM(2, 3, num_layers=2, bidirectional=True)._flat_weights_names
 [w.shape for w in nn.GRU(2, 3, bias=False)._flat_weights]

@@ -25,6 +25,9 @@ INTEGERS = calls("""
     torch.bincount(?) <- bints; bints, minlength=6; iempty; iempty, minlength=3; u8; i32.abs()
     torch.bincount(iv, ?) <- f16; f32; f64; iv
     torch.bincount(bints, ?) <- bweight; weights=bweight, minlength=7; weights=bints
+    torch.hash_tensor(?) <- mat; i; k; mat, 1; i, 0, keepdim=True; f32, (); i32; f16; cube, (0, 2)
+    mat.hash_tensor(); torch.nonzero_static(?, size=3) <- twoz; i; sc; kv; none
+    twoz.nonzero_static(size=1); torch.nonzero_static(twoz, size=5, fill_value=7)
     bints.bincount(); bints.bincount(bweight); bints[::2].bincount(weights=bweight[::2])
 """)
 BINS = [
@@ -38,6 +41,13 @@ BINS = [
         torch.histogram(hmany, hbins.detach()); hmany.histogram(3, weight=hweight)
         torch.histogram(hmany, 3, weight=hweight, density=True); hedge.histogram(2, range=(0., 1.))
         hsame.histogram(2); empty.histogram(3); hedge.histogram(3, range=(1., 1.))
+        (lambda r: (r.hist, *r.bin_edges))(torch.histogramdd(hmany.detach()[:, :2], ?)) <- 2; [2, 3]
+        torch.histogramdd(hmany.detach()[:, :2], 2, density=True).hist
+        torch.histogramdd(hmany.detach()[:, :2], ?).bin_edges[1] <- 2, [-1., 1., 0., 2.]
+        torch.histogramdd(hmany.detach()[:, :2], ?).hist <- [hbins.detach()] * 2
+        torch.histogramdd(hmany.detach()[:, :2], ?).hist <- 3, weight=hweight.detach()[:, 0]
+        torch.histogramdd(hmany.detach().reshape(4, 5, 2), (2, 2)).hist
+        torch.histogramdd(none.detach(), bins=2).hist
         hedge.histogram(hbins.detach(), density=True); torch.histogram(input=hedge, bins=2).hist
     """),
 ]  # fmt: skip
@@ -47,13 +57,18 @@ ERRORS = calls("""
     hnan.histc(3); c64.histc(); torch.histc(mat, 2.5)
     torch.bincount(?) <- bints, vec; bneg; i; vec; bints, minlength=-1; k; kv; isc; bints, mat
     torch.histogram(?) <- i, 3; mat, 0; mat, mat; mat, 3, range=(1., -1.); mat, empty; f16, 3
+    torch.histogramdd(?) <- vec, 2; mat, [2]; mat, [2, 0, 1]; i, 2; mat, 2, [0., 1.]; f16[None], 2
+    torch.histogramdd(?) <- mat, 2, weight=vec; mat, 2, [0., 1., 2., 1., 0., 1.]; hnan[:, None], 2
+    torch.nonzero_static(mat, size=-1)
     torch.histogram(?) <- hnan, 2; mat, 3, range=(1.,); mat, 3, weight=vec; mat, f32
 """)
 
 ONLY_OURS = {r"bweight": "sums of weights are linear in them"}
-NOT_COMPLEX = {r"hist|bincount": "numbers that have no order; both refuse"}
+NOT_COMPLEX = {r"hist|bincount|hash": "numbers that have no order; both refuse"}
 _REFUSED = "PyTorch has no derivative of it either; its node says so"
-NO_SLOPE = {"histogram": _REFUSED, "weighed_histogram": _REFUSED}
+NO_SLOPE = {"histogram": _REFUSED, "weighed_histogram": _REFUSED, "histogramdd": _REFUSED,
+            "weighed_histogramdd": _REFUSED}  # fmt: skip
 OTHER_WORDS = {"hnan.histc(3)"}
 ROUGH = {"histogram": _REFUSED}
-NOT_BATCHED = {r"bincount\(": "as many results as the greatest number is, which entries differ in"}
+NOT_BATCHED = {r"nonzero_static|histogramdd": "shapes or ranges that depend on values",
+               r"bincount\(": "as many results as the greatest number is"}  # fmt: skip

@@ -12,6 +12,7 @@ SMOOTH = {
     "gdx3": draw((1, 2, 3, 4, 2), -2, 2, 1603), "gdg3": draw((1, 2, 3, 2, 3), -1.6, 1.6, 1604),
     "gdt": draw((2, 2, 3), -2, 2, 1605), "gdt3": draw((1, 3, 4), -2, 2, 1606),
     "gdturn": draw((2, 4, 5, 2), -2, 2, 1607).transpose(0, 3, 1, 2),
+    "gdwide": draw((2, 30, 20, 2), -1.6, 1.6, 1615),  # points enough to choose among bits
 }  # fmt: skip
 SPECIAL = {
     "gdedge": np.array([[[[-1.0, -1.0], [1.0, 1.0], [0.0, 0.25]],
@@ -46,7 +47,8 @@ _TWO = [
     *every(_SAMPLE + "(gdx3, gdg3, {mode}, {pad}, {align})",
            mode="'bilinear'; 'nearest'", pad=_PADDED, align="True; False"),
     _SAMPLE + "(gdx, gdg)", _SAMPLE + "(gdx, gdg.transpose(1, 2))",
-    "torch.grid_sampler(gdx, gdg, 0, 1, True)",
+    "torch.grid_sampler(gdx, gdg, 0, 1, True)", "torch.grid_sampler_2d(gdx, gdg, 0, 0, True)",
+    "torch.grid_sampler_3d(gdx3, gdg3, 0, 2, False)", "torch.grid_sampler(gdx, gdwide, 0, 0, True)",
 ]  # fmt: skip
 _EDGES = [
     e for e in every(_SAMPLE + "({x}, gdedge, {mode}, {pad}, {align})", x="gdx[:1]; gdone; gdinf",

@@ -117,6 +117,11 @@ CLASSES = [
         {_F}cross_entropy(ls_five, ls_tf); {_F}cross_entropy(none, ls_t[:0], reduction='sum')
         {_F}cross_entropy(ls_image, ls_tm, {W3}.to(ls_image.dtype), label_smoothing=0.1)
         {_F}cross_entropy(ls_x, ls_t, label_smoothing=1.0)
+        {_F}linear_cross_entropy(mat, sq, ?) <- at[1:3]; at[1:3], reduction='none'; mat.softmax(1)
+        {_F}linear_cross_entropy(mat, sq, ?) <- at[1:3], linear_bias=vec, label_smoothing=0.1
+        {_F}linear_cross_entropy(mat, sq, ?) <- at[1:3], ignore_index=1, reduction='sum'
+        {_F}linear_cross_entropy(vec, sq, at[1]); {_F}linear_cross_entropy(vec2, mat3, at[2])
+        {_F}linear_cross_entropy(mat, cube2, ?) <- at[1:3, None].expand(2, 2) % 2
     """),
 ]  # fmt: skip
 BINARY = [

@@ -42,6 +42,7 @@ _LAYER = calls(f"""
     {_N}.layer_norm(?) <- nnan, (3,); ninf, (3,); nnan, (3,), vec, vec; nx, torch.Size([5])
     {_N}.layer_norm(?) <- nh, (3,); nh, (3,), nhw, nhw; nh, (3,), nfw, nfw; nh, (3,), None, nfw
     {_N}.layer_norm(?) <- one, (1,), bias=vec[:1]; ntall, (80,), nw80, nw80; nx, (5,), nw5, nb5, 0.
+    torch.native_layer_norm(?) <- nx, (5,), nw5, nb5, 1e-5; nx, (4, 5), None, None, 0.1
     torch.layer_norm(?) <- nx, (5,), nw5, nb5, 1e-5, True; nx, (5,), eps=0.5, cudnn_enable=False
     {_N}.rms_norm(?) <- nx, (5,), nw5; nx, (5,); nx, (4, 5), nw45, 1e-3; vec, (3,); nx, [5], eps=0.5
     {_N}.rms_norm(?) <- nturn, (5,), nw5; nempty, (4,), nw4; ngap, (0,); nnan, (3,); ninf, (3,)
@@ -68,6 +69,8 @@ _BATCH = calls(f"""
     {_N}.batch_norm(?) <- nh, None, None, nhw4, nhw4, True
     {_N}.batch_norm(?) <- nh, nrm32.half(), nrv32.half(), nhw4, nhw4
     torch.batch_norm(?) <- nx, nw4, nb4, None, None, True, 0.1, 1e-5, True
+    torch.native_batch_norm(?) <- nx, nw4, nb4, None, None, True, 0.1, 1e-5
+    torch.native_batch_norm(nx.double(), None, None, nrm, nrv, False, 0.1, 1e-5)
     torch.batch_norm(?) <- none4, None, None, None, None, True, 0.1, 1e-5, False
     torch.batch_norm(nx, nw4, nb4, None, None, True, momentum=0.1, eps=1e-5, cudnn_enabled=True)
 """)
@@ -92,6 +95,7 @@ _GROUP = calls(f"""
     {_N}.group_norm(?) <- nbig.double(), 2, nw4.double(), nb4.double(); nflat.double(), 6
     {_N}.group_norm(?) <- nempty, 2, nw4, nb4; nvoid, 2, nw4, nb4; ngap, 2; nnan, 1
     {_N}.group_norm(?) <- nh, 2; nh, 2, nfw4, nfw4; nh, 2, nhw4, nhw4; ntall, 8
+    torch.native_group_norm(?) <- nx, nw4, nb4, 3, 4, 5, 2, 1e-5
     torch.group_norm(?) <- nx, 2, nw4, nb4, 1e-5, True; nx, 2, eps=1e-2, cudnn_enabled=False
     {_N}.instance_norm(?) <- nx, None, None, nw4, nb4; nx; nimg, weight=nw4; nimg, bias=nb4
     {_N}.instance_norm(?) <- nx, eps=0.1; nturn, None, None, nw4, nb4; nvol; nvoid; ngap
@@ -130,3 +134,4 @@ ERRORS = calls(f"""
     {_N}.instance_norm(?) <- nx, nrm, None; nx, weight=nw5; nx, f64, f64; nx, weight=nfw4
     {_N}.instance_norm(?) <- nx, nrm, None, use_input_stats=False; c64.reshape(1, 1, 3), None
 """)
+OTHER_GRAPH = {"native_group_norm": "the statistics are computed by operations of their own"}

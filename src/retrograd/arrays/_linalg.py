@@ -25,6 +25,7 @@ from retrograd.arrays._linalg_errors import failed
 from retrograd.arrays._linalg_errors import refuse_not_positive as refuse_not_positive
 from retrograd.arrays._linalg_errors import refuse_singular_inverse as refuse_singular_inverse
 from retrograd.arrays._linalg_errors import refuse_singular_solve as refuse_singular_solve
+from retrograd.arrays._linalg_errors import refuse_zero_block as refuse_zero_block
 from retrograd.arrays._linalg_errors import refuse_zero_pivot as refuse_zero_pivot
 from retrograd.arrays._numpy import Raw
 
@@ -500,3 +501,39 @@ def expm(x: Raw) -> Raw:
     if x.dtype == np.float16:
         return expm(x.astype(np.float32)).astype(np.float16)
     return np.asarray(scipy.linalg.expm(x), x.dtype)
+
+
+def ldl_factor(x: Raw, hermitian: bool) -> tuple[Raw, Raw, Raw]:
+    """L and D in one lower triangle, the exchanges as LAPACK notes them, and the first zero block
+    of D (0 for none)."""
+    routine = _symmetric_routine("trf", x.dtype, hermitian)
+
+    def factor(a: Raw) -> tuple[Raw, Raw, Any]:
+        if not len(a):
+            return a.copy(), np.zeros((0,), np.int32), np.int32(0)
+        ld, pivots, info = routine(np.tril(a), lower=1)
+        return np.tril(ld), pivots.astype(np.int32), np.int32(info)
+
+    ld, pivots, infos = _each(factor, x)
+    return ld, pivots, infos
+
+
+def ldl_solve(ld: Raw, pivots: Raw, b: Raw, hermitian: bool) -> Raw:
+    """The solution of the equations whose matrix ``ldl_factor`` has factored."""
+    routine = _symmetric_routine("trs", ld.dtype, hermitian)
+    batch = np.broadcast_shapes(ld.shape[:-2], b.shape[:-2])
+    ld, b = (np.broadcast_to(x, (*batch, *x.shape[-2:])) for x in (ld, b))
+    order = np.broadcast_to(pivots, (*batch, pivots.shape[-1])).astype(np.int32)
+
+    def solve(a: Raw, row: Raw, right: Raw) -> tuple[Raw]:
+        return (routine(a, row[0], right, lower=1)[0] if right.size else right.copy(),)
+
+    return _each(solve, ld, order[..., None, :], b)[0]
+
+
+def _symmetric_routine(name: str, dtype: np.dtype[Any], hermitian: bool) -> Any:
+    if dtype.kind == "c" and not hermitian:
+        from scipy.linalg import lapack
+
+        return getattr(lapack, {"complex64": "c", "complex128": "z"}[dtype.name] + "sy" + name)
+    return _routine("lapack", f"sy{name}", dtype)

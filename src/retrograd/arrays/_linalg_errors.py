@@ -72,3 +72,12 @@ def refuse_zero_pivot(function: str, infos: Raw, shape: Sequence[int]) -> None:
             "would result in a division by zero. If you still want to perform the factorization, "
             "consider calling linalg.lu(A, pivot) or linalg.lu_factor_ex(A, pivot)"
         )
+
+
+def refuse_zero_block(function: str, infos: Raw, shape: Sequence[int]) -> None:
+    if failure := _first_failure(infos):
+        batch = f"(Batch element {failure[0]}): " if len(shape) > 2 else ""
+        raise RuntimeError(
+            f"{function}: {batch}D[{failure[1]},{failure[1]}] is zero: the matrix is singular. Use "
+            "linalg.ldl_factor_ex to factor it all the same."
+        )

@@ -276,7 +276,7 @@ def where(condition: Raw, x: Raw, y: Raw) -> Raw:
         or not isinstance(condition, np.ndarray)
         or condition.size < _MANY
         or condition.dtype.kind != "b"
-        or getattr(y, "dtype", None) != x.dtype
+        or getattr(y, "dtype", object) != x.dtype  # None would count as float64
     ):
         return np.where(condition, x, y)
     # np.where branches on each element. Choosing among bits does not: y ^ ((x ^ y) & all or none).

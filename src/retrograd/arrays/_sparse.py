@@ -10,6 +10,8 @@ import numpy as np
 from scipy import sparse  # type: ignore[import-untyped]
 from scipy.sparse.linalg import splu  # type: ignore[import-untyped]
 
+from retrograd.arrays._numpy import Raw
+
 
 class Structure:
     """Where the entries of a matrix are."""
@@ -80,3 +82,13 @@ def nonzero(x: Any) -> tuple[Any, Any]:
 def rows_of(crow: Any) -> Any:
     """The row of each entry, by where each row begins."""
     return np.repeat(np.arange(len(crow) - 1), np.diff(crow))
+
+
+def segment_members(starts: Raw, counts: Raw, size: int) -> tuple[Raw, Raw]:
+    """The members of segments, and which segment each is in. The last axis counts the segments of a
+    row of ``size`` elements; rows, and the segments of all rows, are counted on."""
+    first = np.arange(starts[..., 0].size).reshape((*starts.shape[:-1], 1)) * size
+    flat, count = (starts + first).reshape(-1), counts.reshape(-1)
+    segments = np.repeat(np.arange(len(count)), count)
+    before = np.repeat(np.cumsum(count) - count, count)
+    return np.arange(len(segments)) - before + flat[segments], segments

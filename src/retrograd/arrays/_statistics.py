@@ -480,3 +480,36 @@ def histogram(x: Raw, weights: Raw | None, edges: Raw, density: bool) -> Raw:
         with np.errstate(divide="ignore", invalid="ignore"):
             result = result / (np.add.reduce(result) * np.diff(edges))
     return result
+
+
+def histogramdd(
+    x: Raw, weights: Raw | None, edges: tuple[Raw, ...], density: bool
+) -> Raw:
+    """As ``histogram``, of points along the last axis."""
+    points = np.reshape(x, (-1, x.shape[-1]))
+    inside = np.ones(len(points), bool)
+    for column, e in zip(points.T, edges, strict=True):
+        inside &= (column >= e[0]) & (column <= e[-1])
+    shape = tuple(len(e) - 1 for e in edges)
+    cells = [
+        np.minimum(np.searchsorted(e, column[inside], "right") - 1, len(e) - 2)
+        for column, e in zip(points.T, edges, strict=True)
+    ]
+    given = None if weights is None else np.reshape(weights, -1)[inside]
+    size = math.prod(shape)
+    flat = np.ravel_multi_index(cells, shape) if size and len(points) else np.zeros(0, int)
+    result = np.bincount(flat, given, minlength=size).astype(x.dtype).reshape(shape)
+    if density:
+        with np.errstate(divide="ignore", invalid="ignore"):
+            result = result / np.add.reduce(result, axis=None)
+            for d, e in enumerate(edges):
+                result = result / np.diff(e).reshape((-1,) + (1,) * (len(edges) - d - 1))
+    return result
+
+
+def xor_of_bits(x: Raw, axes: tuple[int, ...], keepdims: bool) -> Raw:
+    """The exclusive or of the bits of elements, as doubles or 64-bit integers."""
+    wide = x.astype(np.float64) if x.dtype.kind == "f" else x.astype(np.int64)
+    bits = np.ascontiguousarray(wide).view(np.uint64).reshape(x.shape)
+    total: Raw = np.bitwise_xor.reduce(bits, axis=axes, keepdims=bool(keepdims))  # type: ignore[call-overload]
+    return total

@@ -17,9 +17,12 @@ INDEX: dict[str, dict[str, str]] = {
         "torch": "einsum",
     },
     "ops.algebra.householder": {
-        "torch": "orgqr geqrf",
-        "method": "orgqr geqrf",
+        "torch": "orgqr ormqr geqrf",
+        "method": "orgqr ormqr geqrf",
         "linalg": "householder_product",
+    },
+    "ops.algebra.ldl": {
+        "linalg": "ldl_factor_ex ldl_factor ldl_solve",
     },
     "ops.algebra.least_squares": {
         "linalg": "lstsq",
@@ -82,11 +85,11 @@ INDEX: dict[str, dict[str, str]] = {
         "functional": "binary_cross_entropy binary_cross_entropy_with_logits",
     },
     "ops.networks.channel_norms": {
-        "torch": "batch_norm group_norm instance_norm",
+        "torch": "batch_norm native_batch_norm group_norm native_group_norm instance_norm",
         "functional": "batch_norm group_norm instance_norm",
     },
     "ops.networks.classification": {
-        "functional": "nll_loss cross_entropy",
+        "functional": "nll_loss cross_entropy linear_cross_entropy",
     },
     "ops.networks.convolution": {
         "torch": "conv1d conv2d conv3d conv_transpose1d conv_transpose2d conv_transpose3d"
@@ -113,7 +116,7 @@ INDEX: dict[str, dict[str, str]] = {
         "functional": "embedding embedding_bag",
     },
     "ops.networks.grids": {
-        "torch": "grid_sampler affine_grid_generator",
+        "torch": "grid_sampler grid_sampler_2d grid_sampler_3d affine_grid_generator",
         "functional": "grid_sample affine_grid",
     },
     "ops.networks.integer_reduction_losses": {
@@ -151,7 +154,7 @@ INDEX: dict[str, dict[str, str]] = {
         "functional": "multi_head_attention_forward",
     },
     "ops.networks.normalization": {
-        "torch": "layer_norm rms_norm",
+        "torch": "layer_norm native_layer_norm rms_norm",
         "functional": "layer_norm rms_norm local_response_norm",
     },
     "ops.networks.padding": {
@@ -254,8 +257,8 @@ INDEX: dict[str, dict[str, str]] = {
         "functional": "tanh",
     },
     "ops.reductions.counting": {
-        "torch": "count_nonzero bincount histc histogram",
-        "method": "count_nonzero bincount histc histogram",
+        "torch": "count_nonzero bincount hash_tensor histc histogram histogramdd",
+        "method": "count_nonzero bincount hash_tensor histc histogram",
     },
     "ops.reductions.differences": {
         "torch": "diff trapezoid trapz cumulative_trapezoid gradient",
@@ -274,6 +277,9 @@ INDEX: dict[str, dict[str, str]] = {
         "torch": "cumprod cummax cummin logcumsumexp",
         "method": "cumprod cumprod_ cummax cummin logcumsumexp",
     },
+    "ops.reductions.segments": {
+        "torch": "segment_reduce",
+    },
     "ops.reductions.statistics": {
         "torch": "var std var_mean std_mean logsumexp nansum nanmean aminmax cov corrcoef",
         "method": "var std logsumexp nansum nanmean aminmax cov corrcoef",
@@ -283,6 +289,12 @@ INDEX: dict[str, dict[str, str]] = {
         "torch": "bernoulli poisson binomial multinomial",
         "method": "uniform_ normal_ exponential_ cauchy_ log_normal_ geometric_ random_"
             " bernoulli bernoulli_ multinomial",
+    },
+    "ops.shapes.copied_views": {
+        "torch": "alias_copy as_strided_copy detach_copy diagonal_copy expand_copy"
+            " permute_copy select_copy slice_copy split_copy split_with_sizes_copy"
+            " squeeze_copy t_copy transpose_copy unbind_copy unfold_copy"
+            " unsqueeze_copy view_copy view_as_complex_copy view_as_real_copy",
     },
     "ops.shapes.diagonals": {
         "torch": "diagonal diag_embed diag diagflat diagonal_scatter trace tril triu"
@@ -328,8 +340,9 @@ INDEX: dict[str, dict[str, str]] = {
     },
     "ops.shapes.sorting": {
         "torch": "sort argsort msort topk unique unique_consecutive searchsorted"
-            " bucketize unravel_index nonzero argwhere",
-        "method": "sort argsort msort topk unique unique_consecutive nonzero argwhere",
+            " bucketize unravel_index nonzero nonzero_static argwhere",
+        "method": "sort argsort msort topk unique unique_consecutive nonzero"
+            " nonzero_static argwhere",
         "functional": "one_hot",
     },
     "ops.shapes.take_put": {
@@ -350,10 +363,14 @@ INDEX: dict[str, dict[str, str]] = {
         "torch": "stft istft",
         "method": "stft istft",
     },
+    "tensor._low_rank": {
+        "torch": "svd_lowrank pca_lowrank lobpcg",
+    },
     "tensor._storages": {
-        "method": "untyped_storage storage _typed_storage set_ resize_ resize_as_ apply_"
-            " map_ share_memory_ is_shared pin_memory is_pinned to_sparse"
-            " to_sparse_csr to_dense",
+        "torch": "resize_as_",
+        "method": "untyped_storage storage _typed_storage set_ resize_ resize_as_"
+            " new_empty_strided apply_ map_ share_memory_ is_shared pin_memory"
+            " is_pinned to_sparse to_sparse_csr to_dense",
     },
 }  # fmt: skip
 

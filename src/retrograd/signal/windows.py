@@ -51,7 +51,7 @@ def _window(
             if given:
                 count = 1 + len(given)
                 raise TypeError(f"{name}() takes 1 positional argument but {count} were given")
-            made = formula(M, sym, dtype, **named)
+            made = formula(max(M, 2), sym, dtype, **named)  # which checks the other arguments
             if M == 0:
                 made = empty((0,), dtype=dtype)
             elif M == 1:

@@ -23,25 +23,34 @@ from retrograd.tensor._tensor import Tensor
 _div, _rsub = map(function_of, (elementwise.div, elementwise.rsub))
 
 
+def _tensor(other: Any) -> Any:
+    """The other operand, which is a tensor if a program calls the method itself."""
+    return wrap(other) if arrays.is_raw(other) else other
+
+
 def rsub(self: Tensor, other: Any) -> Any:
     """``other - self``."""
     if isinstance(other, (bool, int, float, complex)):
         return _rsub(self, other=other)
-    return sub(wrap(other), self) if arrays.is_raw(other) else unknown("__rsub__", self, other)
+    if isinstance(other, Tensor) or arrays.is_raw(other):
+        return sub(_tensor(other), self)
+    return unknown("__rsub__", self, other)
 
 
 def rdiv(self: Tensor, other: Any) -> Any:
     """``other / self``."""
     if isinstance(other, (bool, int, float, complex)):
         return elementwise.reciprocal(self) * other
-    return _div(wrap(other), self) if arrays.is_raw(other) else unknown("__rdiv__", self, other)
+    if isinstance(other, Tensor) or arrays.is_raw(other):
+        return _div(_tensor(other), self)
+    return unknown("__rdiv__", self, other)
 
 
 def rpow(self: Tensor, other: Any) -> Any:
     """``other ** self``."""
     if not is_operand(other):
         return unknown("__rpow__", self, other)
-    return pow(wrap(other) if arrays.is_raw(other) else other, self)
+    return pow(_tensor(other), self)
 
 
 def matmul(self: Tensor, other: Any) -> Any:
@@ -64,9 +73,9 @@ def invert(self: Tensor) -> Any:
 
 def rmatmul(self: Tensor, other: Any) -> Any:
     """``other @ self``."""
-    if not arrays.is_raw(other):
-        return unknown("__rmatmul__", self, other)
-    return products.matmul(wrap(other), self)
+    if isinstance(other, Tensor) or arrays.is_raw(other):
+        return products.matmul(_tensor(other), self)
+    return unknown("__rmatmul__", self, other)
 
 
 class Named(Record):

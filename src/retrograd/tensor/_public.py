@@ -53,6 +53,7 @@ def public(face: Face, name: str, module: str = "retrograd") -> Callable[..., An
     function = plain(face, name)
     takes_input = "input" in _parameters(function)  # by that name; if not, it is the first
     takes_out, me = face.out != "no", (name,)
+    spellings = [(t, o) for t, o in _SPELLINGS.items() if t not in _parameters(function)]
     composed = not face.is_operation  # an operation is intercepted by itself
 
     def called(*args: Any, **named: Any) -> Any:
@@ -65,7 +66,7 @@ def public(face: Face, name: str, module: str = "retrograd") -> Callable[..., An
                 return function(*args)
             if "input" in named and not takes_input:
                 args = (named.pop("input"), *args)
-            for theirs, ours in _SPELLINGS.items():
+            for theirs, ours in spellings:
                 if theirs in named:
                     named[ours] = named.pop(theirs)
             out = named.pop("out", None) if takes_out else None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from retrograd import arrays
@@ -12,6 +12,8 @@ from retrograd.autograd._wrap import Plug
 from retrograd.ops._dims import as_shape, numel
 from retrograd.ops._lifted import Lifted
 from retrograd.ops._public import public
+from retrograd.tensor._creation import place_like
+from retrograd.tensor._memory import empty_strided
 from retrograd.tensor._tensor import Tensor
 
 
@@ -107,7 +109,7 @@ def resize_(self: Tensor, *sizes: Any, memory_format: Any = None) -> Tensor:
     return self
 
 
-@public("method")
+@public("torch method")
 def resize_as_(self: Tensor, the_template: Tensor, *, memory_format: Any = None) -> Tensor:
     """Changes the shape to that of another tensor. See ``resize_``.
 
@@ -117,8 +119,37 @@ def resize_as_(self: Tensor, the_template: Tensor, *, memory_format: Any = None)
 
     Returns:
         The tensor itself.
+
+    Example:
+        >>> torch.resize_as_(torch.ones(4), torch.zeros(2, 2)).shape
+        torch.Size([2, 2])
     """
     return resize_(self, *the_template.shape)
+
+
+@public("method")
+def new_empty_strided(
+    self: Tensor, size: Sequence[int], stride: Sequence[int], *, dtype: Any = None,
+    layout: Any = None, device: Any = None, pin_memory: bool = False, requires_grad: bool = False,
+) -> Tensor:  # fmt: skip
+    """Creates an uninitialized tensor with a given stride, of the dtype of this one.
+
+    Args:
+        input: The input tensor.
+        size: The shape of the result.
+        stride: The stride of each dimension, in elements.
+        dtype: The dtype of the result; by default, that of ``input``.
+        layout: Accepted for compatibility; every tensor is strided.
+        device: The device of the result.
+        pin_memory: Accepted for compatibility; it has no effect.
+        requires_grad: Whether operations on the result are recorded for autograd.
+
+    Returns:
+        An uninitialized tensor.
+    """
+    kind = self.dtype if dtype is None else dtype
+    return empty_strided(size, stride, dtype=kind, device=place_like(self, device),
+                         requires_grad=requires_grad)  # fmt: skip
 
 
 @public("method")

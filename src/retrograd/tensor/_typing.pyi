@@ -64,6 +64,19 @@ class LUFactor(NamedTuple):
     LU: Tensor
     pivots: Tensor
 
+class LDLFactor(NamedTuple):
+    LD: Tensor
+    pivots: Tensor
+
+class LDLFactorEx(NamedTuple):
+    LD: Tensor
+    pivots: Tensor
+    info: Tensor
+
+class HistogramDD(NamedTuple):
+    hist: Tensor
+    bin_edges: tuple[Tensor, ...]
+
 class LUFactorEx(NamedTuple):
     LU: Tensor
     pivots: Tensor

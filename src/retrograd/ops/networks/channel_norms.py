@@ -30,6 +30,7 @@ from retrograd.ops.networks._normal import (
     weighted,
 )
 from retrograd.ops.reductions.basic import in_dtype, widened
+from retrograd.ops.reductions.statistics import var_mean
 
 
 def _normalize_channels(
@@ -244,6 +245,41 @@ def torch_batch_norm(
         tensor([[-1.0000, -1.0000],
                 [ 1.0000,  1.0000]])
     """
+    return _batch_normalized(
+        input, weight, bias, running_mean, running_var, training, momentum, eps
+    )[0]
+
+
+@public("torch.native_batch_norm")
+def batch_norm_with_statistics(
+    input: Any, weight: Any, bias: Any, running_mean: Any, running_var: Any, training: bool,
+    momentum: float, eps: float,
+) -> tuple[Any, Any, Any]:  # fmt: skip
+    """Batch normalization, with the statistics that it used.
+
+    Args:
+        input, weight, bias, running_mean, running_var, training, momentum, eps: as for
+            ``torch.batch_norm``.
+
+    Returns:
+        The result, the mean and the inverse of the standard deviation of each channel, which are
+        constants, and empty unless ``training``.
+
+    Example:
+        >>> x = torch.tensor([[1.0, 2.0], [3.0, 6.0]])
+        >>> torch.native_batch_norm(x, None, None, None, None, True, 0.1, 1e-5)[1]
+        tensor([2., 4.])
+    """
+    result, *statistics = _batch_normalized(
+        input, weight, bias, running_mean, running_var, training, momentum, eps
+    )
+    return result, *(detached(x) for x in statistics)
+
+
+def _batch_normalized(
+    input: Any, weight: Any, bias: Any, running_mean: Any, running_var: Any, training: bool,
+    momentum: float, eps: float,
+) -> tuple[Any, ...]:  # fmt: skip
     check_tensor("batch_norm", input)
     if not isinstance(momentum, (int, float)):
         raise TypeError(
@@ -254,7 +290,8 @@ def torch_batch_norm(
     if 0 in input.shape:  # not a view of the input, and still a result that depends on all
         result = clone(input)
         result = result if weight is None else result * weight[0]
-        return result if bias is None else result + bias[0]
+        none = linear.new_zeros(result, (channels if training else 0,))
+        return result if bias is None else result + bias[0], none, none
     running = {"running_mean": running_mean, "running_var": running_var}
     for name, value in {**running, "weight": weight, "bias": bias}.items():
         if value is not None and numel(value.shape) != channels:
@@ -274,10 +311,10 @@ def torch_batch_norm(
         updated = Running(mean, var, momentum)
     elif not training:  # kept for the gradient: later writes must not change it
         mean, var = clone(mean), clone(var)
-    return native_batch_norm(
+    return tuple(native_batch_norm(
         input, weight, bias, running_mean=mean, running_var=var, training=bool(training),
         running=updated, eps=eps,
-    )[0]  # fmt: skip
+    ))  # fmt: skip
 
 
 @public("functional")
@@ -413,6 +450,37 @@ def torch_group_norm(
             )
     input = input.contiguous()
     return native_group_norm(input, weight, bias, num_groups=num_groups, eps=eps)[0]
+
+
+@public("torch.native_group_norm")
+def group_norm_with_statistics(
+    input: Any, weight: Any, bias: Any, N: int, C: int, HxW: int, group: int,  # noqa: N803
+    eps: float,
+) -> tuple[Any, Any, Any]:  # fmt: skip
+    """Group normalization, with the statistics that it used.
+
+    Args:
+        input: the input, of shape ``(N, C, ...)``.
+        weight: factors of shape ``(C,)``, or None.
+        bias: summands of shape ``(C,)``, or None.
+        N: the number of samples.
+        C: the number of channels.
+        HxW: the number of positions.
+        group: number of groups; divides ``C``.
+        eps: added to the variance.
+
+    Returns:
+        The result, and the mean and the inverse of the standard deviation of each group.
+
+    Example:
+        >>> x = torch.tensor([[1.0, 3.0, 2.0, 6.0]])
+        >>> torch.native_group_norm(x, None, None, 1, 4, 1, 2, 1e-5)[1]
+        tensor([[2., 4.]])
+    """
+    result = native_group_norm(input.contiguous(), weight, bias, num_groups=group, eps=eps)[0]
+    groups = linear.reshape(input, (N, group, C // group * HxW))
+    var, mean = var_mean(groups, dim=-1, correction=0)
+    return result, mean, rsqrt(var + eps)
 
 
 @public("functional")

@@ -25,6 +25,7 @@ from retrograd.ops.linear import (
     sum_all,
     unsqueeze,
 )
+from retrograd.ops.networks import layers
 from retrograd.ops.networks.losses import not_differentiable, reduction_of
 from retrograd.ops.networks.softmax import log_softmax_op
 from retrograd.ops.piecewise import masked_fill
@@ -381,6 +382,73 @@ def cross_entropy(
         soft = soft / detached(total)
     share_of_soft = label_smoothing / input.shape[class_dim]
     return times(hard, number=1 - label_smoothing) + times(soft, number=share_of_soft)
+
+
+@public("functional")
+def linear_cross_entropy(
+    input: Any, linear_weight: Any, target: Any, *, linear_bias: Any = None, weight: Any = None,
+    reduction: str = "mean", ignore_index: int | None = None, label_smoothing: float = 0.0,
+    options: Any = None,
+) -> Any:  # fmt: skip
+    """The cross entropy of a linear layer's results.
+
+    Args:
+        input: the layer's inputs, of shape ``(F,)`` or ``(N, F)``.
+        linear_weight: the layer's weight, of shape ``(C, F)`` or ``(C, ..., F)``.
+        target: classes or probabilities, as for ``cross_entropy``.
+        linear_bias: the layer's bias, of the shape of its weight without ``F``.
+        weight: a weight for each class, of shape ``(C,)``.
+        reduction: "mean", "sum", or "none" for a loss per sample.
+        ignore_index: target class that contributes nothing. Not for target probabilities.
+        label_smoothing: share of the target that is spread evenly over all classes, from 0 to 1.
+        options: accepted for compatibility: all samples are computed at once.
+
+    Returns:
+        The loss: a scalar, or a tensor with a loss per sample if ``reduction`` is "none".
+
+    Example:
+        >>> x, w = torch.ones(1, 3), torch.zeros(2, 3)
+        >>> torch.nn.functional.linear_cross_entropy(x, w, torch.tensor([1]))
+        tensor(0.6931)
+    """
+    shape = _check_layer(input, linear_weight, linear_bias)
+    if tuple(target.shape) == shape and ignore_index is not None:
+        raise RuntimeError("ignore_index cannot be specified when target contains probabilities")
+    if len(linear_weight.shape) > 2:
+        count = numel(linear_weight.shape[:-1])
+        linear_weight = reshape(linear_weight, (count, input.shape[-1]))
+        linear_bias = None if linear_bias is None else reshape(linear_bias, (count,))
+    logits = layers.linear(input, linear_weight, linear_bias)
+    return cross_entropy(
+        reshape(logits, shape), target, weight, reduction=reduction,
+        ignore_index=-100 if ignore_index is None else ignore_index,
+        label_smoothing=label_smoothing,
+    )  # fmt: skip
+
+
+def _check_layer(input: Any, weight: Any, bias: Any) -> tuple[int, ...]:
+    """The shape of the logits."""
+    if not 1 <= input.ndim <= 2:
+        raise RuntimeError(f"expected input with dimensionality 1 or 2, got {input.ndim}")
+    if weight.ndim < 2:
+        raise RuntimeError(
+            f"expected linear_weight with dimensionality at least 2, got {weight.ndim}"
+        )
+    if input.shape[-1] != weight.shape[-1]:
+        raise RuntimeError(
+            "expected equal input and linear_weight last dimensions (in_features), got "
+            f"{input.shape[-1]} and {weight.shape[-1]}, respectively"
+        )
+    out = tuple(weight.shape[:-1])
+    if bias is not None and tuple(bias.shape) != out:
+        raise RuntimeError(f"expected linear_bias shape {out}, got {tuple(bias.shape)}")
+    if len(out) > 1 and input.ndim == 1:
+        raise RuntimeError(
+            f"K-dimensional loss defined by linear_weight shape {tuple(weight.shape)} requires "
+            f"batched input, (N, {input.shape[-1]}), got unbatched input with shape "
+            f"{tuple(input.shape)}"
+        )
+    return (*input.shape[:-1], *out)
 
 
 def _as_row(weight: Any, ndim: int) -> Any:

@@ -301,7 +301,7 @@ def grid_sample(
     return grid_sampler(input, grid, _MODES[mode], _PADDINGS[padding_mode], bool(align_corners))
 
 
-@public("torch")
+@public("torch", alias="grid_sampler_2d grid_sampler_3d")
 def grid_sampler(
     input: Any, grid: Any, interpolation_mode: int, padding_mode: int, align_corners: bool
 ) -> Any:

@@ -9,10 +9,11 @@ from retrograd import arrays
 from retrograd.arrays import Raw
 from retrograd.ops import linear
 from retrograd.ops._dims import is_integer, sizes_of
-from retrograd.ops._operation import composite, raw
+from retrograd.ops._operation import composite, detached, raw
 from retrograd.ops._public import public
 from retrograd.ops._refusals import kernel
 from retrograd.ops._words import NORM
+from retrograd.ops.copies import clone
 from retrograd.ops.elementwise import pow_scalar, rsqrt
 from retrograd.ops.networks import avg_pooling, padding
 from retrograd.ops.networks._normal import by_rows, check_dtypes, check_tensor, normalized, weighted
@@ -172,6 +173,29 @@ def torch_layer_norm(
         tensor([[-1.2247,  0.0000,  1.2247]])
     """
     return layer_norm(input, normalized_shape, weight, bias, eps)
+
+
+@public("torch.native_layer_norm")
+def layer_norm_with_statistics(
+    input: Any, normalized_shape: Sequence[int], weight: Any, bias: Any, eps: float
+) -> tuple[Any, Any, Any]:
+    """Layer normalization, with the statistics that it used.
+
+    Args:
+        input, normalized_shape, weight, bias, eps: as for ``nn.functional.layer_norm``.
+
+    Returns:
+        The result, and the mean and the inverse of the standard deviation, which are constants.
+
+    Example:
+        >>> torch.native_layer_norm(torch.tensor([[1.0, 2.0, 3.0]]), (3,), None, None, 1e-5)[1]
+        tensor([[2.]])
+    """
+    sizes = _check_normalized_shape(
+        "layer_norm", input, normalized_shape, ", ", weight=weight, bias=bias
+    )
+    parts = native_layer_norm(input, weight, bias, normalized_shape=sizes, eps=eps)
+    return parts[0], clone(detached(parts[1])), clone(detached(parts[2]))
 
 
 @public("torch functional")

@@ -132,6 +132,35 @@ def bincount(input: Any, weights: Any = None, minlength: int = 0) -> Any:
     return weighed_bincount(weights, indices=indices, minlength=int(minlength))
 
 
+def _hash_tensor(self: Raw, dim: tuple[int, ...], keepdim: bool) -> Raw:
+    return arrays.statistics.xor_of_bits(self, dim, keepdim)
+
+
+hash_op = constant("hash_tensor", _hash_tensor)
+
+
+@public("torch method", out="same, constant")
+def hash_tensor(input: Any, dim: Any = (), *, keepdim: bool = False, mode: int = 0) -> Any:
+    """A hash of the elements: the exclusive or of their bits, as 64-bit numbers.
+
+    Args:
+        input: the input tensor.
+        dim: the dimensions to reduce; by default, all of them.
+        keepdim: whether they remain, with size 1.
+        mode: 0, the only one that there is.
+
+    Returns:
+        A tensor of dtype uint64.
+
+    Example:
+        >>> torch.hash_tensor(torch.tensor([1, 2, 4]))
+        tensor(7, dtype=torch.uint64)
+    """
+    if mode != 0:
+        raise RuntimeError(f"hash_tensor: mode must be 0, got {mode}")
+    return hash_op(input, dim=many_dims(dim, len(input.shape)), keepdim=bool(keepdim))
+
+
 # -- bins ------------------------------------------------------------------------------------
 
 
@@ -233,34 +262,36 @@ histogram_op = _histogram_of("histogram", _histogram, "self")
 weighed_histogram = _histogram_of("weighed_histogram", _weighed_histogram, "self", "weight")
 
 
-def _check_edges(values: Raw, edges: Raw) -> None:
+def _check_edges(values: Raw, edges: Raw, dim: int = 0) -> None:
     """Whether edges of bins that a user gives can be those of a histogram of values."""
     if edges.dtype != values.dtype:
         raise RuntimeError(
             "torch.histogramdd: input tensor and bins tensors should have the same dtype, but "
-            f"got input with dtype {c_name(values.dtype)} and bins for dimension 0 with dtype "
+            f"got input with dtype {c_name(values.dtype)} and bins for dimension {dim} with dtype "
             f"{c_name(edges.dtype)}"
         )
     if edges.ndim != 1:
         raise RuntimeError(
             f"torch.histogramdd: bins tensor should have one dimension, but got {edges.ndim} "
-            "dimensions in the bins tensor for dimension 0"
+            f"dimensions in the bins tensor for dimension {dim}"
         )
     if not edges.size:
         raise RuntimeError(
             "torch.histogramdd: bins tensor should have at least 1 element, but got 0 elements "
-            "in the bins tensor for dimension 0"
+            f"in the bins tensor for dimension {dim}"
         )
 
 
-def _edges(values: Raw, bins: Any, limits: Sequence[float] | None) -> Raw:
+def _edges(values: Raw, bins: Any, limits: Sequence[float] | None, dim: int = 0) -> Raw:
     """The edges between bins, if they are given or can be made."""
     if isinstance(bins, TensorLike):
         edges = raw(bins)
-        _check_edges(values, edges)
+        _check_edges(values, edges, dim)
         return arrays.copy(edges)
     if bins <= 0:
-        raise RuntimeError(f"torch.histogram(): bins must be > 0, but got {bins} for dimension 0")
+        raise RuntimeError(
+            f"torch.histogram(): bins must be > 0, but got {bins} for dimension {dim}"
+        )
     low, high = (0.0, 1.0)
     if limits is not None:
         if len(limits) != 2:
@@ -273,12 +304,12 @@ def _edges(values: Raw, bins: Any, limits: Sequence[float] | None) -> Raw:
         low, high = (float(f(values)) for f in (arrays.amin, arrays.amax))
     if not _finite(low) or not _finite(high):
         raise RuntimeError(
-            f"torch.histogramdd: dimension 0's range [{low:g}, {high:g}] is not finite"
+            f"torch.histogramdd: dimension {dim}'s range [{low:g}, {high:g}] is not finite"
         )
     if low > high:
         raise RuntimeError(
             f"torch.histogramdd: min should not exceed max, but got min {low:g} max {high:g} for "
-            "dimension 0"
+            f"dimension {dim}"
         )
     if low == high:
         low, high = low - 0.5, high + 0.5
@@ -355,3 +386,87 @@ def histogram(
     else:
         result = weighed_histogram(input, weight, **options)
     return named_result("histogram", "hist", "bin_edges")(result)
+
+
+def _histogramdd(self: Raw, edges: tuple[Raw, ...], density: bool) -> Raw:
+    return arrays.statistics.histogramdd(self, None, edges, density)
+
+
+def _weighed_histogramdd(
+    self: Raw, weight: Raw, edges: tuple[Raw, ...], density: bool
+) -> Raw:
+    return arrays.statistics.histogramdd(self, weight, edges, density)
+
+
+_NO_SLOPE = RuntimeError("derivative for aten::histogramdd is not implemented")
+_OWN_RANGE = Refused("histogramdd", "each entry may have a range of its own.")
+histogramdd_op = undifferentiable(
+    "histogramdd", _histogramdd, _NO_SLOPE, node="NotImplemented", batch=_OWN_RANGE
+)
+weighed_histogramdd = undifferentiable(
+    "weighed_histogramdd", _weighed_histogramdd, _NO_SLOPE, inputs=("self", "weight"),
+    node="NotImplemented", batch=_OWN_RANGE,
+)  # fmt: skip
+
+
+@public("torch")
+def histogramdd(
+    input: Any, bins: Any, range: Sequence[float] | None = None, weight: Any = None,
+    density: bool = False,
+) -> Any:  # fmt: skip
+    """A histogram of points in several dimensions, and the edges of its bins.
+
+    Args:
+        input: the points, ``(..., d)``.
+        bins: number of bins in every dimension, or in each, or for each a vector of increasing
+            edges.
+        range: lowest and highest edge of each dimension, one after the other; by default, the
+            smallest and the largest element.
+        weight: the weight of each point.
+        density: whether to normalize, so that the histogram integrates to 1.
+
+    Returns:
+        A named tuple ``(hist, bin_edges)``: a tensor of d dimensions, and a tuple of d vectors.
+
+    Example:
+        >>> points = torch.tensor([[0.0, 1.0], [1.0, 0.0], [2.0, 2.0]])
+        >>> torch.histogramdd(points, bins=[2, 2]).hist
+        tensor([[0., 1.],
+                [1., 1.]])
+    """
+    values = raw(input)
+    if values.ndim < 2:
+        raise RuntimeError("torch.histogramdd: input tensor should have at least 2 dimensions")
+    dims = values.shape[-1]
+    each = (bins,) * dims if isinstance(bins, int) else tuple(bins)
+    if len(each) != dims:
+        raise RuntimeError(
+            "histogramdd: The size of bins must be equal to the innermost dimension of the input."
+        )
+    if values.dtype.kind != "f" or values.dtype.itemsize < 4:
+        raise NotImplementedError(
+            f"\"histogramdd\" not implemented for '{dtypes.type_word(values.dtype)}'"
+        )
+    if range is not None and len(range) != 2 * dims:
+        raise RuntimeError(
+            f"torch.histogramdd: for a {dims}-dimensional histogram range should have {2 * dims} "
+            f"elements, but got {len(range)}"
+        )
+    if weight is not None and raw(weight).shape != values.shape[:-1]:
+        raise RuntimeError(
+            "torch.histogramdd: if weight tensor is provided it should have the same shape as the "
+            "input tensor excluding its innermost dimension, but got input with shape "
+            f"{list(values.shape)} and weight with shape {list(raw(weight).shape)}"
+        )
+    if any(batches_of(raw(x)) for x in (input, weight, *each) if isinstance(x, TensorLike)):
+        refuse(_OWN_RANGE)
+    known = bare(input)
+    edges = tuple(
+        _edges(known[..., d], b, None if range is None else range[2 * d : 2 * d + 2], d)
+        for d, b in enumerate(each)
+    )
+    options = {"edges": edges, "density": bool(density)}
+    inputs = (input,) if weight is None else (input, weight)
+    hist = (histogramdd_op if weight is None else weighed_histogramdd)(*inputs, **options)
+    bin_edges = tuple(input.new_tensor(e) for e in edges)
+    return named_result("histogramdd", "hist", "bin_edges")((hist, bin_edges))

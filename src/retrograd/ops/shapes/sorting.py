@@ -462,6 +462,37 @@ def nonzero(input: Any, *, as_tuple: bool = False) -> Any:
     return nonzero_columns(input) if as_tuple else nonzero_rows(input)
 
 
+def _nonzero_static(self: Raw, size: int, fill_value: int) -> Raw:
+    rows = arrays.sorting.nonzero(self)[:size]
+    missing = arrays.zeros((size - len(rows), rows.shape[1]), rows.dtype) + fill_value
+    return arrays.concatenate([rows, missing])
+
+
+nonzero_static_rows = constant("nonzero_static", _nonzero_static)
+
+
+@public("torch method", out="same, constant")
+def nonzero_static(input: Any, *, size: int, fill_value: int = -1) -> Any:
+    """Finds the indices of a given number of elements that are not zero.
+
+    Args:
+        input: The input tensor.
+        size: The number of rows of the result: of further elements nothing is said.
+        fill_value: What rows hold for which there is no element.
+
+    Returns:
+        A matrix with ``size`` rows of indices.
+
+    Example:
+        >>> torch.nonzero_static(torch.tensor([0, 7]), size=2)
+        tensor([[ 1],
+                [-1]])
+    """
+    if size < 0:
+        raise RuntimeError("nonzero_static: 'size' must be an non-negative integer")
+    return nonzero_static_rows(input, size=int(size), fill_value=int(fill_value))
+
+
 @public("torch method")
 def argwhere(input: Any) -> Any:
     """Finds the indices of the elements that are not zero.
