@@ -33,8 +33,7 @@ class _Parser(argparse.ArgumentParser):
 
 
 def parser() -> argparse.ArgumentParser:
-    """The options and commands. Each command is a subparser with a function as its default ``run``.
-    """
+    """The options and commands. Each command is a subparser with a function as its default ``run``."""
     top = _Parser(
         prog="retrograd",
         usage="retrograd [--help] [--version] [command] ...",
@@ -46,11 +45,7 @@ def parser() -> argparse.ArgumentParser:
     top.add_argument("--version", action="version", version=f"retrograd {__version__}")
     top.set_defaults(run=main_job)
     commands = top.add_subparsers(title="commands", metavar="command", prog="retrograd")
-    about_tour = "run the programs of five notes on autograd and show what each prints"
-    command = commands.add_parser(
-        "tour", help=about_tour, description=f"{about_tour.capitalize()}.", allow_abbrev=False
-    )
-    command.set_defaults(run=lambda arguments: tour.main())
+    tour.add_to(commands)
     training.add_to(commands)
     _scripts.add_to(commands)
     explaining.add_to(commands)

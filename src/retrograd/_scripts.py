@@ -6,6 +6,7 @@ import argparse
 import builtins
 import importlib.util
 import linecache
+import os
 import sys
 import threading
 import traceback
@@ -19,6 +20,7 @@ from retrograd._alias import installed
 from retrograd._errors import UserError, one_line
 
 INTERRUPTED = 130  # the exit code after Ctrl-C
+STYLES = {"bold": 1, "dim": 2, "red": 31, "yellow": 33, "cyan": 36}  # codes of terminals
 ABOUT = "run a program that imports torch, with retrograd in its place"
 DESCRIPTION = """\
 Run a program written for PyTorch as it is: `import torch`, and the import of any submodule, gives
@@ -163,6 +165,15 @@ def _print_traceback(error: BaseException, script: str) -> None:
         shown = shown.tb_next
     sys.stdout.flush()
     traceback.print_exception(type(error), error, shown or error.__traceback__)
+
+
+def styled(words: str, style: str) -> str:
+    """Words in a style of ``STYLES`` where standard output is a terminal, unless the environment
+    sets ``NO_COLOR`` (https://no-color.org)."""
+    is_plain = os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb"
+    if not words or is_plain or not sys.stdout.isatty():
+        return words
+    return f"\x1b[{STYLES[style]}m{words}\x1b[0m"
 
 
 def short(path: Path) -> str:

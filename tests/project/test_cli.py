@@ -64,7 +64,7 @@ def test_version() -> None:
     [
         (["trian"], "retrograd: there is no command 'trian' (choose from "),
         (["--fast"], "retrograd: unrecognized arguments: --fast"),
-        (["tour", "3"], "retrograd: unrecognized arguments: 3"),
+        (["tour", "3", "4"], "retrograd: unrecognized arguments: 4"),
         (["train", "digits", "--fast"], "retrograd: unrecognized arguments: --fast"),
         (["train", "digits", "--steps", "0"],
          "retrograd train: argument --steps: '0' is not a whole number of at least 1"),

@@ -70,6 +70,24 @@ def test_compiles_derivatives(shown: str) -> None:
     assert "loss 0.0000, 3.000 * x + 1.000\n" in chapter
 
 
+def test_one_chapter(shown: str) -> None:
+    result = command("tour", "3")
+    assert (result.returncode, result.stderr) == (0, "")
+    rule = "=" * tour.WIDTH
+    start, end = (shown.index(f"{rule}\nNote {number}.") for number in (3, 4))
+    assert result.stdout.partition("\nThat was all")[0].strip() == shown[start:end].strip()
+    assert result.stdout.endswith(f"\nThat was all: {len(tour.NOTES[2].programs)} programs.\n")
+    assert "Note 2." not in result.stdout
+    assert "Note 4." not in result.stdout
+
+
+def test_a_chapter_that_there_is_not() -> None:
+    result = command("tour", "9")
+    assert result.returncode == 2
+    assert result.stderr.count("\n") == 1
+    assert "invalid choice: 9 (choose from 1, 2, 3, 4, 5, 6)" in result.stderr
+
+
 def test_every_program_prints_what_it_prints_on_pytorch() -> None:
     pytest.importorskip("torch", reason="PyTorch is not installed: nothing to compare with")
     namespace: dict[str, Any] = {}

@@ -7,6 +7,7 @@ and once recorded for the page. Step by step, the page must show those very numb
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 import threading
@@ -539,6 +540,38 @@ def test_mistakes_are_one_line(tmp_path: Path, arguments: list[str], said: str) 
     assert result.stderr.count("\n") == 1
     assert said in result.stderr
     assert not list(tmp_path.glob("*.html"))
+
+
+def test_the_page_is_opened_if_asked_for(tmp_path: Path) -> None:
+    (tmp_path / "program.py").write_text(PROGRAM, encoding="utf-8")
+    browser = tmp_path / "browser"
+    browser.write_text(f'#!/bin/sh\necho "$1" >> "{tmp_path}/opened"\n', encoding="utf-8")
+    browser.chmod(0o755)
+    assert explain(tmp_path, "program.py", BROWSER=f"{browser} %s").returncode == 0
+    assert not (tmp_path / "opened").exists()
+    assert explain(tmp_path, "program.py", "--open", BROWSER=f"{browser} %s").returncode == 0
+    page = (tmp_path / "program-explained.html").as_uri()
+    assert (tmp_path / "opened").read_text(encoding="utf-8") == f"{page}\n"
+
+
+@pytest.mark.parametrize("variables", [{"TERM": "xterm"}, {"TERM": "xterm", "NO_COLOR": "1"}])
+def test_there_is_colour_in_a_terminal(tmp_path: Path, variables: dict[str, str]) -> None:
+    pty = pytest.importorskip("pty", reason="this system has no terminals of that kind")
+    (tmp_path / "program.py").write_text(PROGRAM, encoding="utf-8")
+    ours, theirs = pty.openpty()
+    known = {name: value for name, value in os.environ.items() if name != "NO_COLOR"}
+    subprocess.run(
+        [sys.executable, "-m", "retrograd", "explain", "program.py"], cwd=tmp_path, timeout=120,
+        env=known | {"OMP_NUM_THREADS": "1"} | variables, stdout=theirs, check=True,
+    )  # fmt: skip
+    os.close(theirs)
+    said = os.read(ours, 10_000).decode().replace("\r\n", "\n")
+    os.close(ours)
+    line = "passes 1 to 3: loss.backward() (program.py:6), 3 steps each\n"
+    assert line in re.sub(r"\x1b\[\d+m", "", said)
+    coloured = "\x1b[36mpasses 1 to 3\x1b[0m: loss.backward()\x1b[2m (program.py:6)\x1b[0m"
+    assert (coloured in said) == ("NO_COLOR" not in variables)
+    assert ("\x1b" in said) == ("NO_COLOR" not in variables)
 
 
 def test_a_pass_that_was_not_made(tmp_path: Path) -> None:

@@ -6,12 +6,14 @@ What a program prints is never stored here. It is run, and what comes out is sho
 
 from __future__ import annotations
 
+import argparse
 import contextlib
 import io
 import linecache
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
+from retrograd._scripts import styled
 from retrograd.tour._compiling import COMPILING
 from retrograd.tour._programs import NOTES, Note, Program
 
@@ -19,9 +21,9 @@ WIDTH = 88
 CHAPTERS = (*NOTES, COMPILING)
 
 
-def walk() -> Iterator[tuple[Note, Program, str]]:
+def walk(chapters: Sequence[Note] = CHAPTERS) -> Iterator[tuple[Note, Program, str]]:
     """Run the programs one after the other; with each comes what it printed."""
-    for note in CHAPTERS:
+    for note in chapters:
         namespace: dict[str, Any] = {}
         for program in note.programs:
             if not program.continues:
@@ -57,21 +59,40 @@ def _compiled(program: Program) -> Any:
     return compile(program.source, name, "exec")
 
 
-def main() -> int:
-    """Print the whole tour."""
+def add_to(commands: Any) -> None:
+    """Add the command ``tour`` to a parser's others."""
+    about = "run the programs of five notes on autograd and show what each prints"
+    chapters = "\n".join(f"  {k}  {note.title}" for k, note in enumerate(CHAPTERS, start=1))
+    command = commands.add_parser(
+        "tour", help=about, description=f"{about.capitalize()}.", allow_abbrev=False,
+        epilog=f"chapters:\n{chapters}", formatter_class=argparse.RawDescriptionHelpFormatter,
+    )  # fmt: skip
+    command.add_argument(
+        "chapter", nargs="?", type=int, choices=range(1, len(CHAPTERS) + 1), metavar="CHAPTER",
+        help="the number of a chapter (default: all)",
+    )  # fmt: skip
+    command.set_defaults(run=lambda arguments: main(arguments.chapter))
+
+
+def main(chapter: int | None = None) -> int:
+    """Print the whole tour, or one chapter."""
     total, of_notes = (sum(len(x.programs) for x in part) for part in (CHAPTERS, NOTES))
-    print(
-        f"{of_notes} programs from {len(NOTES)} notes on autograd, and {total - of_notes} on "
-        "compiling, each run now, by retrograd."
-    )
+    chapters = CHAPTERS if chapter is None else CHAPTERS[chapter - 1 : chapter]
+    first = 1 + sum(len(x.programs) for x in CHAPTERS[: CHAPTERS.index(chapters[0])])
+    if chapter is None:
+        print(
+            f"{of_notes} programs from {len(NOTES)} notes on autograd, and {total - of_notes} on "
+            "compiling, each run now, by retrograd."
+        )
     shown: Note | None = None
-    for number, (note, program, printed) in enumerate(walk(), start=1):
+    number = 0
+    for number, (note, program, printed) in enumerate(walk(chapters), start=first):
         if note is not shown:
-            print(f"\n{'=' * WIDTH}\n{note.title}\n{'=' * WIDTH}")
+            print(f"\n{'=' * WIDTH}\n{styled(note.title, 'bold')}\n{'=' * WIDTH}")
             shown = note
-        print(f"\n{number}. {program.title}\n\n{program.shows}\n")
+        print(f"\n{styled(f'{number}. {program.title}', 'bold')}\n\n{program.shows}\n")
         for line in program.source.splitlines():
-            print(f"    {line}".rstrip())
+            print(styled(f"    {line}".rstrip(), "cyan"))
         print(f"\nIt prints:\n\n{printed}" if printed else "\nIt prints nothing.\n", end="")
-    print(f"\nThat was all: {total} programs.")
+    print(f"\nThat was all: {number - first + 1} programs.")
     return 0

@@ -6,6 +6,7 @@ import argparse
 import itertools
 import sys
 import warnings
+import webbrowser
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -13,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from retrograd._errors import UserError, one_line
-from retrograd._scripts import INTERRUPTED, compiled, outcome, short
+from retrograd._scripts import INTERRUPTED, compiled, outcome, short, styled
 
 ABOUT = "run a script and write a page that steps through its backward passes"
 DESCRIPTION = """\
@@ -23,12 +24,14 @@ one file that needs no network: open it in a browser."""
 EPILOG = """\
 examples:
   retrograd explain program.py
+  retrograd explain program.py --open
   retrograd explain program.py --out why.html --pass 3
   retrograd explain --as-torch train.py --epochs 1
 
 Options come before or right after the script. Everything after that, or after --, is passed to the
 script. If the script fails, its traceback is shown, and the page has everything up to that."""
 LISTED = 6  # marks that are printed
+SERIOUS = ("error", "nan", "inf", "not_stepped", "warning", "exploding")  # kinds of marks
 
 
 # fmt: off
@@ -36,7 +39,7 @@ def add_to(commands: Any) -> None:
     """Add the command to a parser's others."""
     command = commands.add_parser(
         "explain", help=ABOUT, description=DESCRIPTION, epilog=EPILOG, allow_abbrev=False,
-        usage="retrograd explain [--out PAGE] [--pass N] [--as-torch] SCRIPT [arguments]",
+        usage="retrograd explain [--out PAGE] [--pass N] [--open] [--as-torch] SCRIPT [arguments]",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     _add_options(command)
@@ -50,6 +53,7 @@ def _add_options(parser: argparse.ArgumentParser) -> None:
         help="file to write the page to (default: script-explained.html next to the script)")
     add("--pass", type=_positive, metavar="N", dest="first_pass",
         help="the backward pass to open the page at (default: the first)")
+    add("--open", action="store_true", help="open the page in the browser")
     add("--as-torch", action="store_true",
         help="run a script that imports torch, with retrograd in its place")
 # fmt: on
@@ -77,7 +81,7 @@ def run(options: argparse.Namespace) -> int:
         exit_code = outcome(script, code, arguments, options.as_torch, failed=failed)
     sys.stdout.flush()
     if story.passes or story.answers.has_cure:
-        _write(story.to_json(), out, options.first_pass or 1)
+        _write(story.to_json(), out, options.first_pass or 1, options.open)
     elif exit_code == 0:
         raise UserError(
             "the script made no backward pass, so there is no page; does it call .backward(), and "
@@ -138,7 +142,7 @@ def options_after(
 # -- what is written and said --------------------------------------------------------------------
 
 
-def _write(told: dict[str, Any], out: Path, wanted: int) -> None:
+def _write(told: dict[str, Any], out: Path, wanted: int, opens: bool) -> None:
     from retrograd.viz._page import Page
 
     passes = told["passes"]
@@ -148,7 +152,9 @@ def _write(told: dict[str, Any], out: Path, wanted: int) -> None:
     except OSError as error:
         raise UserError(one_line(error)) from None
     print(summary(told))
-    print(f"\nThe page is {short(out)}", flush=True)
+    print(f"\nThe page is {styled(short(out), 'bold')}", flush=True)
+    if opens and not webbrowser.open(out.as_uri()):
+        print("retrograd: no browser was found to open it", file=sys.stderr)
     if wanted > first:
         count = f"{len(passes) or 'no'} backward {'pass was' if first == 1 else 'passes were'}"
         raise UserError(
@@ -173,7 +179,9 @@ def summary(told: dict[str, Any]) -> str:
     marks = told["marks"]
     for mark in marks[:LISTED]:
         kind = mark["kind"].replace("_", " ")
-        lines.append(f"{kind}: {mark['text']}{_place(told, mark.get('place'))}")
+        colour = "red" if mark["kind"] in SERIOUS else "yellow"
+        said = f"{styled(kind, colour)}: {mark['text']}{_place(told, mark.get('place'))}"
+        lines.append(said)
         if mark["kind"] != "error":  # whose hints stand below the traceback
             lines += [f"  {sentence}" for sentence in mark["why"]]
     if len(marks) > LISTED:
@@ -199,8 +207,10 @@ def _alike(told: dict[str, Any]) -> Iterator[tuple[int, int, str]]:
 
 
 def _pass_line(first: int, last: int, text: str) -> str:
-    return f"pass {first}: {text}" if first == last else f"passes {first} to {last}: {text} each"
+    if first == last:
+        return f"{styled(f'pass {first}', 'cyan')}: {text}"
+    return f"{styled(f'passes {first} to {last}', 'cyan')}: {text} each"
 
 
 def _place(told: dict[str, Any], place: Any) -> str:
-    return f" ({told['files'][place[0]]['name']}:{place[1]})" if place else ""
+    return styled(f" ({told['files'][place[0]]['name']}:{place[1]})", "dim") if place else ""
