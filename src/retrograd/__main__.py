@@ -33,7 +33,7 @@ class _Parser(argparse.ArgumentParser):
 
 
 def parser() -> argparse.ArgumentParser:
-    """The options and commands. Each command is a subparser with a function as its default ``run``."""
+    """The options and commands. A command is a subparser with a function as its default ``run``."""
     top = _Parser(
         prog="retrograd",
         usage="retrograd [--help] [--version] [command] ...",
