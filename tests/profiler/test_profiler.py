@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import gzip
 import inspect
 import json
@@ -171,6 +172,8 @@ def test_errors_and_returns_leave_nothing_open() -> None:
 
 def test_bytes_are_those_that_tracemalloc_sees() -> None:
     x = torch.ones(500, 500)  # a million bytes
+    gc.collect()
+    gc.disable()  # what other tests have left is not to be freed here
     tracemalloc.start()
     try:
         with profile(profile_memory=True) as prof:
@@ -181,6 +184,7 @@ def test_bytes_are_those_that_tracemalloc_sees() -> None:
         assert tracemalloc.is_tracing()
     finally:
         tracemalloc.stop()
+        gc.enable()
     assert adds_up(prof)
     (ledger,) = prof._ledgers
     assert abs(ledger.total_bytes - seen) < 20_000 < 1_900_000 < seen

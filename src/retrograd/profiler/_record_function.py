@@ -43,6 +43,7 @@ class record_function:  # noqa: N801 - PyTorch's name
         begun = []
         for recorder in RECORDERS.get(get_ident(), ()):
             if recorder.recording:
+                recorder.ledger.pause()
                 event = recorder.begin(self.name, "range")
                 recorder.ledger.begin(event)
                 begun.append((recorder, event))

@@ -81,8 +81,9 @@ class Recorder:
     # -- events ------------------------------------------------------------------------------
 
     def begin(self, name: str, kind: str) -> Event:
-        """Make an event that belongs to the present line, to be opened by the ledger."""
-        parent = self.ledger.pause()
+        """Make an event that belongs to the present line, to be opened by the ledger, which has
+        been paused."""
+        parent = self.ledger.open[-1]
         event = Event(name, kind, parent)
         if parent.kind == "backward" or kind == "backward":
             # What a rule does belongs to the line of the operation, and a node that has no line of
@@ -122,20 +123,26 @@ class Recorder:
     def __call__(
         self, op: Operation, args: Sequence[Any], options: dict[str, Any], computed: Any
     ) -> Any:
-        others = tuple([x for x in modes.interceptors if x is not self])
-        if not self.recording:
-            with within(interceptors=others):
-                return apply(op, args, options, computed)
-        event = self._operation(name_of(op), args)
-        if others or computed is not None:
-            with within(interceptors=others):
-                result = self.timed(event, apply, op, args, options, computed)
-        else:  # by the path that is taken without a profiler
+        if self.recording:
+            self.ledger.pause()
+        interceptors = modes.frame.states[-1].interceptors
+        alone = len(interceptors) == 1 and computed is None
+        run = partial(apply, op, args, options, computed)
+        if alone:  # by the path that is taken without a profiler
             assert op.function is not None
             run = partial(op.function, *args, **options)
-            result = call_below(ALL_LEVELS, self.timed, event, run)
-        self._made(event, result)
-        self.ledger.go_on()
+        event: Event | None = None
+        if self.recording:
+            event = self._operation(name_of(op), args)
+            run = partial(self.timed, event, run)
+        if alone:
+            result = call_below(ALL_LEVELS, run)
+        else:
+            with within(interceptors=tuple([x for x in interceptors if x is not self])):
+                result = run()
+        if event is not None:
+            self._made(event, result)
+            self.ledger.go_on()
         return result
 
     def _observed(
@@ -159,6 +166,7 @@ class Recorder:
         if not self.recording:
             with within(observer=self._outer[0]):
                 return write_in_place(*args)
+        self.ledger.pause()
         event = self._operation(f"{name_of(op)}_", operands)
         if outer is not None:
             args = (write_in_place, *args)
@@ -170,6 +178,7 @@ class Recorder:
         if not self.recording:
             with within(observer=self._outer[0]):
                 return function.apply(*args)
+        self.ledger.pause()
         event = self._operation(function.__name__, args)
         if outer is not None:
             args = (function, args)
@@ -182,6 +191,7 @@ class Recorder:
         with within(interceptors=others, observer=outer, pass_observer=outer_pass):
             if not self.recording:
                 return function(*args, **named)
+            self.ledger.pause()
             event = self._operation(f"compiled {function.__name__}", args)
             result = self.timed(event, partial(function, *args, **named))
         self._made(event, result)
@@ -217,6 +227,7 @@ class Recorder:
         outer = self._outer[1]
         if not self.recording:
             return loop(task) if outer is None else outer(task, loop)
+        self.ledger.pause()
         event = self.begin("backward pass", "pass")
         event.backward = True
         inside = (watched, task) if outer is None else (outer, task, watched)
@@ -245,6 +256,7 @@ class Recorder:
     def _enter_module(self, module: Any, args: Any) -> None:
         if not self._is_ours():
             return
+        self.ledger.pause()
         event = self.begin("", "module")
         self._modules.enter(module)
         kind = type(module).__name__
@@ -260,6 +272,7 @@ class Recorder:
 
     def _enter_step(self, optimizer: Any, args: Any, kwargs: Any) -> None:
         if self._is_ours():
+            self.ledger.pause()
             kind = type(optimizer).__name__
             self._enter(optimizer, self.begin(f"Optimizer.step#{kind}.step", "step"))
 
@@ -285,6 +298,7 @@ class PassWatcher:
         recorder = self._recorder
         if not recorder.recording:
             return
+        recorder.ledger.pause()
         event = recorder.begin(node.name(), "backward")
         if node.code is not None:
             event.place = (node.code, node.lasti)
