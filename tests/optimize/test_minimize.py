@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 import scipy.optimize
+import scipy.sparse
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -323,3 +324,40 @@ def test_sparse_jacobians() -> None:
     for bad, words in (({"jac": "2-point"}, "'dense' or 'sparse'"), ({"loss": "l0"}, "a loss of")):
         with pytest.raises(ValueError, match=words):
             least_squares(r, torch.ones(3, dtype=D), **bad)
+
+
+def test_sparse_matrices_where_the_pattern_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    from retrograd import arrays
+    from retrograd.optimize import LinearConstraint
+
+    kinds: list[bool] = []
+    scipys = arrays.solvers.minimize
+
+    def noted(fun: Any, x0: Any, **given: Any) -> Any:
+        (own, *_) = given["constraints"]
+        matrices = (given["hess"](x0), own.jac(x0), own.hess(x0, np.ones(len(x0) - 1)))
+        kinds.extend(scipy.sparse.issparse(m) for m in matrices)
+        return scipys(fun, x0, **given)
+
+    def chain(x: Any) -> Any:
+        return (100 * (x[1:] - x[:-1] ** 2) ** 2 + (1 - x[:-1]) ** 2).sum()
+
+    def solve(penalty: Any) -> Any:
+        products = NonlinearConstraint(lambda x: x[1:] * x[:-1], -np.inf, 0.8)
+        sums = LinearConstraint(np.eye(70)[:2], -5, 5)  # sparse, since the other one is
+        return minimize(
+            lambda x: chain(x) + penalty * (x * x).sum(), np.full(70, 0.5), method="trust-constr",
+            constraints=[products, sums], options={"gtol": 1e-7, "xtol": 1e-9},
+        )  # fmt: skip
+
+    monkeypatch.setattr(arrays.solvers, "minimize", noted)
+    found = solve(0.1)
+    assert kinds == [True, True, True]
+    monkeypatch.setattr("retrograd.optimize._constraints.SPARSE", -1.0)
+    monkeypatch.setattr(arrays.solvers, "minimize", scipys)
+    np.testing.assert_allclose(found.x, solve(0.1).x, atol=1e-5)
+    # All of it couples: products with the Hessian, as ever.
+    monkeypatch.undo()
+    start = np.full(70, 0.5)
+    dense = minimize(lambda x: (x * x).sum() + x.sum() ** 2, start, method="trust-constr")
+    assert np.abs(dense.x).max() < 1e-5

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 from retrograd import arrays
 from retrograd.func._jacobians import jacfwd, jacrev
 from retrograd.func._reverse import grad
+from retrograd.func._sparse import sparse_hessian, sparse_jacobian
 from retrograd.ops._operation import raw
 from retrograd.ops.shapes import slicing
 from retrograd.optimize._points import Point
@@ -15,6 +16,8 @@ from retrograd.tensor._conversion import as_tensor
 from retrograd.tensor._tensor import Tensor
 
 INFINITY = float("inf")
+SMALL_MATRIX = 64 * 64  # entries up to which a matrix is never sparse
+SPARSE = 0.1  # the share of entries up to which a matrix is
 # How near to a limit a solution is at it, relative to the limit. Methods that stay in the interior
 # end a little off.
 NEAR = 1e-6
@@ -199,12 +202,21 @@ def _constraint(given: Any, point: Point) -> Constraint:
     )
 
 
+def if_sparse(matrix: Any) -> Any:
+    """A sparse Jacobian or Hessian, if it is large and at most a tenth of its entries can be other
+    than zero, whatever the values are; else None."""
+    size = matrix.shape[0] * matrix.shape[1]
+    few = size > SMALL_MATRIX and matrix.nnz <= SPARSE * size
+    return matrix if few and not matrix.local else None
+
+
 def for_scipy(
     constraint: Constraint, value: Callable[[Tensor], Tensor], data: Any, point: Point,
     with_hessian: bool,
-) -> Any:  # fmt: skip
-    """A constraint on arrays, with its exact Jacobian and, if it is used, Hessian. ``value`` is its
-    function of the unknowns alone."""
+) -> tuple[Any, bool]:  # fmt: skip
+    """A constraint on arrays, with its exact Jacobian and, if it is used, Hessian; and whether the
+    Jacobian is sparse, which is possible where Hessians are used. ``value`` is its function of the
+    unknowns alone."""
 
 
     def vector(x: Any) -> Tensor:
@@ -218,17 +230,28 @@ def for_scipy(
     if constraint.is_linear:
         return arrays.solvers.LinearConstraint(
             wide(data[0]), lower, upper, keep_feasible=constraint.keep_feasible
-        )
-    jacobian = (jacrev if c.numel() <= point.count else jacfwd)(value)
+        ), False  # fmt: skip
+    dense = (jacrev if c.numel() <= point.count else jacfwd)(value)
+    jacobian = lambda x: wide(dense(vector(x)))
     options: dict[str, Any] = {"keep_feasible": constraint.keep_feasible}
+    sparse = None
     if with_hessian:
+        weights = [c.detach() * 0 + 1]
+        weighted = lambda x: (value(x) * weights[0]).sum()
 
         def hessian(x: Any, v: Any) -> Any:
-            weights = vector(v)
-            return wide(jacfwd(grad(lambda x: (value(x) * weights).sum()))(vector(x)))
+            weights[0] = vector(v)
+            if sparse_weighted is not None:
+                return sparse_weighted(vector(x)).astype(arrays.float64)
+            return wide(jacfwd(grad(weighted))(vector(x)))
 
         options["hess"] = hessian
+        sparse_weighted = None
+        if point.count**2 > SMALL_MATRIX:
+            sparse_weighted = if_sparse(sparse_hessian(weighted, point.vector))
+            sparse = if_sparse(sparse_jacobian(value, point.vector))
+    if sparse is not None:
+        jacobian = lambda x: sparse(vector(x)).astype(arrays.float64)
     return arrays.solvers.NonlinearConstraint(
-        lambda x: wide(value(vector(x))), lower, upper, jac=lambda x: wide(jacobian(vector(x))),
-        **options,
-    )  # fmt: skip
+        lambda x: wide(value(vector(x))), lower, upper, jac=jacobian, **options
+    ), sparse is not None  # fmt: skip

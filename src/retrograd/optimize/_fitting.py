@@ -10,6 +10,7 @@ from typing import Any
 
 from retrograd import arrays, linalg
 from retrograd.func._jacobians import jacfwd, jacrev
+from retrograd.func._sparse import sparse_jacobian
 from retrograd.ops._operation import raw
 from retrograd.optimize._constraints import Bounds
 from retrograd.optimize._equations import as_args, solved, vector, wide
@@ -69,8 +70,6 @@ class _Squares(Minimization):
     def _jacobian(self, x0: Tensor, values: Sequence[Tensor]) -> Callable[[Any], Any]:
         r = self.parameters.of_values(self.residuals)
         if self.sparse:
-            from retrograd.func._sparse import sparse_jacobian
-
             sparse = sparse_jacobian(lambda x: r(x, *values), x0)
             return lambda x: sparse(vector(x, x0)).astype(arrays.float64)
         if self._dense is None:

@@ -10,6 +10,7 @@ from retrograd import arrays
 from retrograd.func._jacobians import jacfwd, jacrev
 from retrograd.func._linearize import linearize
 from retrograd.func._reverse import grad, grad_and_value
+from retrograd.func._sparse import sparse_hessian
 from retrograd.ops._operation import raw
 from retrograd.ops.shapes import slicing
 from retrograd.optimize._constraints import (
@@ -18,6 +19,7 @@ from retrograd.optimize._constraints import (
     check_bounds,
     constraints_of,
     for_scipy,
+    if_sparse,
     near,
     with_bounds,
 )
@@ -198,7 +200,13 @@ class _ByScipy(Minimization):
             given["hess"] = lambda x: wide(self._hessian(vector(x, x0), *values))
         elif method in WITH_EITHER or not method:
             f = self.parameters.of_values(self.objective)
-            given["hessp"] = _Products(grad(f), x0, values)
+            sparse = None
+            if method == "trust-constr":  # the only method that takes one
+                sparse = if_sparse(sparse_hessian(lambda x: f(x, *values), x0))
+            if sparse is not None:
+                given["hess"] = lambda x: sparse(vector(x, x0)).astype(arrays.float64)
+            else:
+                given["hessp"] = _Products(grad(f), x0, values)
         self.parameters.call(lambda tree: self._limits(tree, values, method, given), values)
         return arrays.solvers.minimize(value, wide(x0), **given)
 
@@ -221,7 +229,9 @@ class _ByScipy(Minimization):
             of_x = lambda x, one=one: self.parameters.call(one, values, x)
             found.append(for_scipy(c, of_x, own, self.point, method == "trust-constr"))
         if found:
-            given["constraints"] = found
+            given["constraints"] = [c for c, _ in found]
+        if any(is_sparse for _, is_sparse in found):  # then all must be
+            given["options"] = {"sparse_jacobian": True, **(given["options"] or {})}
 
     def _callback(self, callback: Callable[..., Any]) -> Callable[..., Any]:
         """A function that is called with ``x`` in the user's form."""
@@ -264,10 +274,11 @@ def minimize(
     """Minimizes a function, as ``scipy.optimize.minimize`` does, with exact derivatives.
 
     Gradients, Hessians or products with Hessians are computed as the method wants them, and the
-    Jacobians of constraints too. ``x`` and ``fun`` of the result are differentiable with respect to
-    ``args``, bounds and limits of constraints, and tensors that the functions use and that were
-    not passed to them: see ``implicit``. With bounds or constraints, those that the minimum is held
-    by are taken to stay the same.
+    Jacobians of constraints too. "trust-constr" gets sparse Hessians and Jacobians where these have
+    more than 64² entries, of which at most a tenth can be other than zero. ``x`` and ``fun`` of the
+    result are differentiable with respect to ``args``, bounds and limits of constraints, and
+    tensors that the functions use and that were not passed to them: see ``implicit``. With bounds
+    or constraints, those that the minimum is held by are taken to stay the same.
 
     Args:
         fun: A function of ``x`` and ``args``, written with Tensors, that returns a Tensor of one
