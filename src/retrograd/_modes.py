@@ -391,6 +391,18 @@ def _unshare(frame: Frame) -> None:
     frame.shared = None
 
 
+def drop_interceptor(interceptor: Any) -> None:
+    """Take an interceptor out of all states that are open in this thread, though the scope that set
+    it goes on."""
+    frame: Frame | None = modes.frame
+    while frame is not None:
+        for state in frame.states:
+            if any(one is interceptor for one in state.interceptors):
+                state.interceptors = tuple(x for x in state.interceptors if x is not interceptor)
+                _mark(state)
+        frame = frame.outer
+
+
 def _mark(state: State) -> None:
     """Let the mark of a state that has changed be what it should be."""
     state.lowered = None

@@ -458,3 +458,19 @@ def test_a_recording_and_a_profiler_observe_the_same_pass() -> None:
     why = {mark["kind"]: mark["why"] for mark in story.to_json()["marks"]}
     assert why["nan"][0] == "0/0 at element [0]: sqrt has infinite slope at 0."
     assert why["no_gradient"][-1].startswith("What to do: Call y.retain_grad() before backward()")
+
+
+def test_what_comes_after_the_last_pass_that_is_kept_takes_the_fast_path() -> None:
+    w = torch.tensor(2.0, requires_grad=True)
+    module = torch.nn.Linear(1, 1)
+    with viz.recording(max_passes=1) as story, torch.enable_grad():
+        assert not _modes.modes.frame.states[-1].plain
+        (w * w).backward()
+        assert _modes.modes.frame.states[-1].plain
+        y = module(w.reshape(1)) * w
+        assert y.grad_fn.extras is None or not y.grad_fn.extras.metadata
+        y.sum().backward()
+        with pytest.warns(UserWarning, match="not a leaf"):
+            assert y.grad is None
+    assert story.passes_left_out == 1
+    assert [mark.kind for mark in story.marks] == ["no_gradient"]

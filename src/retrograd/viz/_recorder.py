@@ -174,7 +174,7 @@ class Recorder(Interceptor):
 
     def asked_for_grad(self, tensor: Tensor) -> None:
         """The program has looked at the ``.grad`` of a result, which is None."""
-        if self._is_outside() and self.answers is not None:
+        if not self._inside and not modes.tasks and self.answers is not None:
             self.answers.asked_for_grad(tensor)
 
     def number(self, source: Tensor, value: Any) -> Any:

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from retrograd import arrays
-from retrograd._modes import Scope, modes, set_modes, within
+from retrograd._modes import Scope, drop_interceptor, modes, set_modes, within
 from retrograd._source import user_place
 from retrograd.autograd._backward import as_gradients, as_tuple, differentiate, make_roots
 from retrograd.autograd._engine import Root, Task
@@ -180,7 +180,11 @@ class recording(Scope):  # noqa: N801 - a context manager, called like a functio
             captured = loop(task)
         self.story.answers.after_pass(self.story, [node for node, _ in record.roots], leaves)
         if len(self.story.passes) >= self._max_passes:
-            self._pause()  # later computations are not part of a pass that is kept
+            # Later computations are not part of a pass that is kept, and run as fast as ever.
+            self._pause()
+            self._remove_hooks()
+            for recorder in self._recorders:
+                drop_interceptor(recorder)
         return captured
 
 
