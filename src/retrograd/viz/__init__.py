@@ -1,8 +1,9 @@
 """Pictures of graphs and of backward passes: see what ``backward()`` does.
 
 ``draw`` makes a picture of a graph, ``explore`` a page that steps through a backward pass,
-``recording`` records a program for both, ``Report`` follows a training run, ``gradient_flow`` shows
-how large gradients are, and ``sparsity`` which entries a Jacobian has.
+``recording`` records a program for both, ``difference`` says where two recordings part, ``Report``
+follows a training run, ``gradient_flow`` shows how large gradients are, and ``sparsity`` which
+entries a Jacobian has.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 # Loaded on first use: each needs modules that the others do not.
 _PLACES = {
     "Report": "_report",
+    "difference": "_difference",
     "draw": "_draw",
     "explore": "_explore",
     "gradient_flow": "_flow",
@@ -37,4 +39,4 @@ def __dir__() -> list[str]:
     return [*globals(), *_PLACES]
 
 
-__all__ = ["Report", "draw", "explore", "gradient_flow", "recording", "sparsity"]
+__all__ = ["Report", "difference", "draw", "explore", "gradient_flow", "recording", "sparsity"]

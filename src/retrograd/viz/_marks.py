@@ -31,7 +31,7 @@ WORDS = {"inf": "Inf", "nan": "NaN"}  # an infinity comes before the NaN that it
 CUTS = {"detach": "detach()", "item": "item()", "no_grad": "being computed in no_grad mode"}
 MUCH = 10**6  # bytes kept by a graph that are worth a mark
 SEVERITY = (
-    ("error",),
+    ("error", "differs"),
     ("nan", "inf"),
     ("not_stepped", "warning"),
     ("exploding",),

@@ -6,7 +6,7 @@ const [LARGE, SMALL, LINE] = [13, 11, 1.35]; // sizes of letters; the height of 
 const LONGEST = 34; // characters of a line, as boxes are made for
 const MARK_SIGNS = {
   error: "✕", nan: "!", inf: "∞", exploding: "↗", vanishing: "↘", detached: "✂", no_grad: "✂", unused: "∅",
-  memory: "▤", warning: "!", summed: "Σ", not_stepped: "∅", no_gradient: "∅",
+  memory: "▤", warning: "!", differs: "≠", summed: "Σ", not_stepped: "∅", no_gradient: "∅",
 };
 const STATE_WORDS = {
   none: "not part of this pass", waiting: "waiting", running: "running now", done: "has run",

@@ -4,7 +4,7 @@ const MARK_WORDS = {
   error: "error",
   nan: "NaN", inf: "infinite", exploding: "exploding", vanishing: "vanishing", detached: "detached",
   no_grad: "no_grad", unused: "unused", memory: "memory", warning: "warning", summed: "added up",
-  not_stepped: "not trained", no_gradient: "no gradient",
+  differs: "differs", not_stepped: "not trained", no_gradient: "no gradient",
 };
 const KIND_WORDS = {
   operation: "operation", leaf: "leaf", data: "data, no gradient", intermediate: "result",
