@@ -338,7 +338,7 @@ nn.functional.adaptive_max_pool3d(input: Tensor, output_size: int | Sequence[int
 """  # noqa: E501
 SIGNATURES += "".join(
     f"Tensor.{name}(self) -> Tensor\n"
-    for name in words("bool byte cdouble cfloat char double float half int long short")
+    for name in words("bfloat16 bool byte cdouble cfloat char double float half int long short")
 )
 SIGNATURES = SIGNATURES.format(new=_NEW, out=_OUT, random=_RANDOM)
 for _name, _extra in {

@@ -105,7 +105,8 @@ _warnings.filterwarnings("ignore", category=RuntimeWarning, module=r"retrograd\.
 # Names of PyTorch's older interface, and settings.
 _OLDER = (
     "BoolTensor", "ByteTensor", "CharTensor", "ComplexDoubleTensor", "ComplexFloatTensor",
-    "DoubleTensor", "FloatTensor", "HalfTensor", "IntTensor", "LongTensor", "ShortTensor",
+    "BFloat16Tensor", "DoubleTensor", "FloatTensor", "HalfTensor", "IntTensor", "LongTensor",
+    "ShortTensor",
     "TypedStorage", "UntypedStorage", "are_deterministic_algorithms_enabled",
     "get_deterministic_debug_mode", "get_float32_matmul_precision", "get_num_interop_threads",
     "is_deterministic_algorithms_warn_only_enabled", "is_storage", "is_warn_always_enabled",

@@ -93,6 +93,7 @@ from retrograd.tensor._rng import set_rng_state as set_rng_state
 from retrograd.func._vectorized import vmap as vmap
 from retrograd.func._control import while_loop as while_loop
 
+BFloat16Tensor: type[Tensor]
 BoolTensor: type[Tensor]
 ByteTensor: type[Tensor]
 CharTensor: type[Tensor]

@@ -1,8 +1,8 @@
 """``torch.amp``: operations in lower precision where that is safe, and scaling of losses.
 
-Under ``autocast`` an operation of the first list computes in float16, one of the second in float32,
-and one of the third in the widest dtype of its operands. All others compute in the dtype that they
-are given. The lists are those that PyTorch has for the CPU.
+Under ``autocast`` an operation of the first list computes in bfloat16 or float16, one of the second
+in float32, and one of the third in the widest dtype of its operands. All others compute in the
+dtype that they are given. The lists are those that PyTorch has for the CPU.
 """
 
 from __future__ import annotations
@@ -107,12 +107,12 @@ def _any_float32(values: Sequence[Any]) -> bool:
 
 
 def _as(target: Any, value: Any) -> Any:
-    """A tensor of float32 or float16 in another dtype. Others are left as they are."""
+    """A tensor of float32, float16 or bfloat16 in another dtype. Others are left as they are."""
     if isinstance(value, (list, tuple)) and not hasattr(value, "numel"):
         return type(value)([_as(target, x) for x in value])
     if not isinstance(value, Tensor) or value.dtype is target:
         return value
-    if value.dtype not in (dtypes.float32, dtypes.float16):
+    if value.dtype not in (dtypes.float32, dtypes.float16, dtypes.bfloat16):
         return value
     return copies.to_dtype(value, dtype=target.numpy)
 
@@ -121,20 +121,19 @@ class autocast(Scope):  # noqa: N801 - PyTorch's name
     """A context, or a decorator, in which operations compute in lower precision where that is safe.
 
     There is no GPU here, so ``"cuda"`` warns and does nothing, as in PyTorch on such a machine. On
-    the CPU, products and convolutions compute in ``dtype``, which must be float16: bfloat16, the
-    default of PyTorch, has no tensors here.
+    the CPU, products and convolutions compute in ``dtype``. bfloat16 needs the package ml_dtypes.
 
     Args:
         device_type: ``"cpu"`` or ``"cuda"``.
-        dtype: the lower precision.
+        dtype: the lower precision: bfloat16, the default on the CPU, or float16.
         enabled: whether anything is done.
         cache_enabled: accepted for compatibility; every use of a weight is converted.
 
     Example:
         >>> import retrograd as torch
-        >>> with torch.autocast("cpu", dtype=torch.float16):
+        >>> with torch.autocast("cpu"):
         ...     (torch.ones(2, 2) @ torch.ones(2, 2)).dtype
-        torch.float16
+        torch.bfloat16
     """
 
     def __init__(self, device_type: str, dtype: Any = None, enabled: bool = True,
@@ -153,11 +152,7 @@ class autocast(Scope):  # noqa: N801 - PyTorch's name
             )
             enabled = False
         elif enabled and self.fast_dtype is dtypes.bfloat16:
-            raise NotImplementedError(
-                "autocast in bfloat16, which is the default on the CPU: there are no bfloat16 "
-                "tensors, since NumPy has no such dtype. Pass dtype=torch.float16, or "
-                "enabled=False to compute in float32."
-            )
+            _ = dtypes.bfloat16.numpy  # an error if a package is missing
         elif enabled and self.fast_dtype is not dtypes.float16:
             warnings.warn(
                 "In CPU autocast, but the target dtype is not supported. Disabling autocast.\n"

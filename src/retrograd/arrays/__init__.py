@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from retrograd.arrays import _integration as integration
     from retrograd.arrays import _layout as layout
     from retrograd.arrays import _linalg as linalg
+    from retrograd.arrays import _narrow as narrow
     from retrograd.arrays import _networks as networks
     from retrograd.arrays import _normalizing as normalizing
     from retrograd.arrays import _patterns as patterns
@@ -65,11 +66,10 @@ _LATER = {
     "coloring": "_coloring", "patterns": "_patterns", "symmetric": "_symmetric",
     "bidirectional": "_bidirectional", "dependencies": "_dependencies", "sparse": "_sparse",
     "protocols": "_protocols", "solvers": "_solvers", "integration": "_integration",
-    "sobol": "_sobol",
+    "sobol": "_sobol", "narrow": "_narrow",
 }  # fmt: skip
 __all__ = ["RAW_TYPES", "Raw", "allocator", "bidirectional", "blas", "blocks", "coloring",
            "dependencies", "dtypes", "formatting", "fourier", "images", "integration", "layout",
-           "linalg", "ndarray", "networks", "normalizing", "patterns", "programs", "protocols",
-           "random", "recurrent", "rows", "sequences", "sobol", "solvers", "sorting", "sparse",
-           "special",
-           "statistics", "symmetric", "updates", "windows"]  # fmt: skip
+           "linalg", "narrow", "ndarray", "networks", "normalizing", "patterns", "programs",
+           "protocols", "random", "recurrent", "rows", "sequences", "sobol", "solvers", "sorting",
+           "sparse", "special", "statistics", "symmetric", "updates", "windows"]  # fmt: skip

@@ -17,6 +17,10 @@ import numpy as np
 
 Number = bool | int | float | complex
 
+# The kinds of NumPy's dtypes that hold floats, and floats and complex numbers. "V" is bfloat16: to
+# NumPy, a dtype that comes from elsewhere has no kind.
+FLOATS, INEXACT = "fV", "fcV"
+
 
 class dtype:  # noqa: N801 - PyTorch's name
     """A dtype as in PyTorch: one object for each kind and width, compared by identity.
@@ -85,22 +89,32 @@ class dtype:  # noqa: N801 - PyTorch's name
 setattr(dtype, "dtype", dtype.__numpy_dtype__)  # noqa: B010
 
 
-class _WithoutArrays(dtype):
-    """A dtype that can be named, compared and promoted, but that NumPy has no arrays of."""
+class _FromElsewhere(dtype):
+    """A dtype that NumPy knows when another package is imported, which is done on first use."""
 
-    __slots__ = ()
+    __slots__ = ("_numpy",)
 
     def __init__(self, name: str, itemsize: int) -> None:
         self.name, self.itemsize = name, itemsize
         self.is_floating_point = self.is_signed = True
         self.is_complex, self.rank = False, 2
+        self._numpy: Any = None
 
     @property
     def numpy(self) -> Any:  # type: ignore[override]
-        raise NotImplementedError(
-            f"there are no tensors of torch.{self.name}: NumPy has no such dtype. Use "
-            "torch.float32, or torch.float16 for half the memory."
-        )
+        if self._numpy is None:
+            try:
+                import ml_dtypes
+            except ImportError:
+                raise ModuleNotFoundError(
+                    f"tensors of torch.{self.name} need the package ml_dtypes, since NumPy has no "
+                    "such dtype. Install it by `pip install ml_dtypes`, or use torch.float32, or "
+                    "torch.float16 for half the memory.",
+                    name="ml_dtypes",
+                ) from None
+            self._numpy = np.dtype(getattr(ml_dtypes, self.name))
+            _BY_NUMPY[self._numpy] = self
+        return self._numpy
 
 
 def _dtype_named(name: str) -> dtype:
@@ -124,7 +138,7 @@ complex128 = cdouble = dtype("complex128", "complex128")
 
 _ALL = (bool_, uint8, uint16, uint32, uint64, int8, int16, int32, int64,
         float16, float32, float64, complex64, complex128)  # fmt: skip
-bfloat16 = _WithoutArrays("bfloat16", 2)
+bfloat16 = _FromElsewhere("bfloat16", 2)
 _BY_NAME = {t.name: t for t in (*_ALL, bfloat16)}
 _BY_NUMPY = {t.numpy: t for t in _ALL}
 
@@ -132,7 +146,7 @@ _BY_NUMPY = {t.numpy: t for t in _ALL}
 TYPE_WORDS = {
     "bool": "Bool", "uint8": "Byte", "int8": "Char", "int16": "Short", "int32": "Int",
     "int64": "Long", "uint16": "UInt16", "uint32": "UInt32", "uint64": "UInt64",
-    "float16": "Half", "float32": "Float", "float64": "Double",
+    "float16": "Half", "bfloat16": "BFloat16", "float32": "Float", "float64": "Double",
     "complex64": "ComplexFloat", "complex128": "ComplexDouble",
 }  # fmt: skip
 
@@ -140,6 +154,8 @@ TYPE_WORDS = {
 def from_numpy_dtype(numpy_dtype: np.dtype[Any]) -> dtype:
     """The dtype of a NumPy array, or TypeError in PyTorch's words."""
     result = _BY_NUMPY.get(numpy_dtype) or _BY_NUMPY.get(numpy_dtype.newbyteorder("="))
+    if result is None and numpy_dtype.name == "bfloat16" and numpy_dtype == bfloat16.numpy:
+        return bfloat16
     if result is None:
         raise TypeError(
             f"can't convert np.ndarray of type {numpy_dtype}. The only supported types are: "
@@ -190,9 +206,9 @@ def set_default_dtype(d: dtype) -> None:
     if not d.is_floating_point:
         raise TypeError(
             "only floating-point types are supported as the default type. "
-            f"Use float16, float32 or float64, not {d.name}"
+            f"Use float16, bfloat16, float32 or float64, not {d.name}"
         )
-    _ = d.numpy  # an error if there are no tensors of it
+    _ = d.numpy  # an error if a package is missing
     _default.float_dtype = d
 
 
@@ -207,7 +223,7 @@ def default_complex() -> np.dtype[Any]:
 def has_derivative(numpy_dtype: np.dtype[Any]) -> bool:
     """Whether values of a dtype can have a derivative. Integers and booleans cannot: whatever they
     are computed from, they are constants."""
-    return numpy_dtype.kind in "fc"
+    return numpy_dtype.kind in INEXACT
 
 
 def promote_types(type1: dtype, type2: dtype) -> dtype:
@@ -224,18 +240,23 @@ def promote_types(type1: dtype, type2: dtype) -> dtype:
         >>> promote_types(int64, float32), promote_types(uint8, int8)
         (torch.float32, torch.int16)
     """
-    if type1 is bfloat16 or type2 is bfloat16:
-        other = type2 if type1 is bfloat16 else type1
-        if other is float16:
-            return float32  # holds both
-        return other if other.rank >= bfloat16.rank else bfloat16
+    if type1 is bfloat16 or type2 is bfloat16:  # whose package may be missing
+        return _with_bfloat16(type2 if type1 is bfloat16 else type1)
     return from_numpy_dtype(promote(type1.numpy, type2.numpy))
+
+
+def _with_bfloat16(other: dtype) -> dtype:
+    if other is float16:
+        return float32  # holds both
+    return other if other.rank >= bfloat16.rank else bfloat16
 
 
 def promote(a: np.dtype[Any], b: np.dtype[Any]) -> np.dtype[Any]:
     """``promote_types`` on NumPy dtypes."""
     if a == b:
         return a
+    if "V" in (a.kind, b.kind):
+        return _with_bfloat16(_BY_NUMPY[b if a.kind == "V" else a]).numpy
     rank_a, rank_b = _BY_NUMPY[a].rank, _BY_NUMPY[b].rank
     if rank_a == rank_b:
         common = np.promote_types(a, b)
@@ -265,9 +286,9 @@ def _combine(higher: np.dtype[Any] | None, lower: np.dtype[Any] | None) -> np.dt
         return lower if higher is None else higher
     if higher.kind == "c":
         return higher
-    if higher.kind == "f":
+    if higher.kind in FLOATS:
         return _BY_NUMPY[higher].to_complex().numpy if lower.kind == "c" else higher
-    if higher.kind == "b" or lower.kind in "fc":
+    if higher.kind == "b" or lower.kind in INEXACT:
         return promote(higher, lower)
     return higher
 

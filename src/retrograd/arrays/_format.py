@@ -233,6 +233,8 @@ def _render(array: Array) -> _Cells:
     """Return the texts of all elements, padded so that they align in columns."""
     if array.dtype.kind == "c":
         return _render_complex(array)
+    if array.dtype.kind == "V":
+        array = array.astype(np.float32)  # all whose digits are shown
     if array.dtype.kind == "f":
         return _render_float(array).right_aligned()
     texts = list(map(str, array.ravel().tolist()))

@@ -96,6 +96,12 @@ class _Layout:
         self.owner = owner
 
 
+def _in(layout: _Layout, dtype: np.dtype[Any]) -> Raw:
+    """The array of a layout. What NumPy is told of bfloat16 is only that it has two bytes."""
+    array: Raw = np.asarray(layout)
+    return array.view(dtype) if dtype.kind == "V" else array
+
+
 class _Start(_Layout):
     """A layout that is a memory by itself, whatever else its owner has."""
 
@@ -121,7 +127,7 @@ def start_of_memory(x: Raw) -> Raw:
     writeable = bool(x.flags.writeable)
     interface = {**x.__array_interface__, "strides": x.strides}
     interface["data"] = (interface["data"][0], not writeable)
-    return np.asarray(_Start(interface, x))
+    return _in(_Start(interface, x), x.dtype)
 
 
 def offset(x: Raw) -> int:
@@ -144,7 +150,7 @@ def whole_memory(x: Raw, dtype: np.dtype[Any]) -> Raw:
         "shape": ((high - low) // dtype.itemsize,), "strides": None, "version": 3,
         "typestr": dtype.str, "data": (low, not base.flags.writeable),
     }  # fmt: skip
-    return np.asarray(_Layout(interface, base)) if high > low else np.empty(0, dtype)
+    return _in(_Layout(interface, base), dtype) if high > low else np.empty(0, dtype)
 
 
 def memory_size(x: Raw) -> int:
@@ -170,7 +176,7 @@ def same_place(x: Raw, new: Raw) -> Raw:
     (low, _), (start, _) = map(np.lib.array_utils.byte_bounds, (old, new))
     interface = {**x.__array_interface__, "strides": x.strides}
     interface["data"] = (start + interface["data"][0] - low, False)
-    return np.asarray(_Layout(interface, new))
+    return _in(_Layout(interface, new), x.dtype)
 
 
 def as_strided(x: Raw, shape: tuple[int, ...], steps: tuple[int, ...], start: int) -> Raw:
@@ -187,7 +193,7 @@ def as_strided(x: Raw, shape: tuple[int, ...], steps: tuple[int, ...], start: in
         "shape": shape, "strides": tuple(s * x.itemsize for s in steps), "version": 3,
         "typestr": x.dtype.str, "data": (address, not writeable),
     }  # fmt: skip
-    return np.asarray(_Layout(interface, x))
+    return _in(_Layout(interface, x), x.dtype)
 
 
 def within(storage: Raw, x: Raw, shape: tuple[int, ...]) -> Raw | None:

@@ -242,5 +242,10 @@ def empty_strided(shape: tuple[int, ...], steps: tuple[int, ...], dtype: np.dtyp
     return np.ndarray(shape, dtype, memory, 0, tuple(s * dtype.itemsize for s in steps))
 
 
-def float_limits(dtype: np.dtype[Any]) -> np.finfo[Any]:
-    return np.finfo(dtype)
+def float_limits(dtype: np.dtype[Any]) -> Any:
+    """The numerical limits of a float dtype."""
+    if dtype.kind != "V":
+        return np.finfo(dtype)
+    import ml_dtypes
+
+    return ml_dtypes.finfo(dtype)

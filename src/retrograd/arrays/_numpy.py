@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import operator
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -80,6 +80,22 @@ def constant(number: Any, x: Raw) -> Any:
 def is_raw(value: object) -> bool:
     """Whether ``value`` is an array of this library (a Python number is not)."""
     return isinstance(value, RAW_TYPES)
+
+
+def is_narrow(x: Any) -> bool:
+    """Whether ``x`` is an array of bfloat16, which ``_narrow`` computes with."""
+    return isinstance(x, RAW_TYPES) and x.dtype.kind == "V"  # type: ignore[attr-defined]
+
+
+def any_narrow(values: Iterable[Any]) -> bool:
+    """Whether some of the values, or of the lists among them, are arrays of bfloat16."""
+    for x in values:
+        if isinstance(x, RAW_TYPES):
+            if x.dtype.kind == "V":  # type: ignore[attr-defined]
+                return True
+        elif type(x) in (list, tuple) and any_narrow(x):
+            return True
+    return False
 
 
 def writable(x: Raw) -> Raw:
@@ -405,19 +421,21 @@ def as_value(value: Any, dtype: np.dtype[Any]) -> Raw:
         wraps = kind == "u" and value.dtype.kind in "iu"  # -1 is 255, if it is an integer
         least = -int(limits.max) if wraps else limits.min
         loses_a_part = not np.all((value >= least) & (value <= limits.max))
-    elif dtype in _LARGEST and value.dtype.kind in "iuf":
-        loses_a_part = np.any((np.abs(value) > _LARGEST[dtype]) & ~np.isinf(value))
+    elif dtype.name in _LARGEST and value.dtype.kind in "iuf":
+        loses_a_part = np.any((np.abs(value) > _LARGEST[dtype.name]) & ~np.isinf(value))
     if loses_a_part:
         name = _C_NAMES[dtype.name]
         raise RuntimeError(f"value cannot be converted to type {name} without overflow")
     return cast(value, dtype)
 
 
-_LARGEST = {np.dtype(n): float(np.finfo(n).max) for n in ("float16", "float32")}
+_LARGEST = {n: float(np.finfo(n).max) for n in ("float16", "float32")}
+_LARGEST["bfloat16"] = (2 - 2.0**-7) * 2.0**127
 # What PyTorch's messages call the C types of elements.
 _C_NAMES = {
     "bool": "bool", "uint8": "uint8_t", "int8": "int8_t", "int16": "int16_t", "int32": "int",
-    "int64": "int64_t", "float16": "c10::Half", "float32": "float", "float64": "double",
+    "int64": "int64_t", "float16": "c10::Half", "bfloat16": "c10::BFloat16",
+    "float32": "float", "float64": "double",
     "complex64": "c10::complex<float>", "complex128": "c10::complex<double>",
 }  # fmt: skip
 

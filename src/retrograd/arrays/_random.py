@@ -46,6 +46,7 @@ from retrograd.arrays._generator import (
     seed,
     set_rng_state,
 )
+from retrograd.arrays._memory import float_limits
 from retrograd.arrays._sampling import (
     as_c_library,
     below,
@@ -76,6 +77,7 @@ _SPELLING = {
     "int16": ("short int", "Short"), "int32": ("int", "Int"), "int64": ("long int", "Long"),
     "uint16": ("short unsigned int", "UInt16"), "uint32": ("unsigned int", "UInt32"),
     "uint64": ("long unsigned int", "UInt64"), "float16": ("c10::Half", "Half"),
+    "bfloat16": ("c10::BFloat16", "BFloat16"),
     "float32": ("float", "Float"), "float64": ("double", "Double"),
     "complex64": ("c10::complex<float>", "ComplexFloat"),
     "complex128": ("c10::complex<double>", "ComplexDouble"),
@@ -189,7 +191,8 @@ def permutation(n: int, dtype: npt.DTypeLike, generator: Generator | None = None
     """
     (n,), dtype = _dims(n), np.dtype(dtype)
     most, name = _top(dtype) + 1, _SPELLING[dtype.name][1]
-    require(dtype.kind != "f" or n <= most, f"n cannot be greater than {most} for {name} type.")
+    fits = dtype.kind not in "fV" or n <= most
+    require(fits, f"n cannot be greater than {most} for {name} type.")
     _require_kernel("randperm", dtype, but_not="b")
     require(n <= most, f"value cannot be converted to type {dtype.name}_t without overflow")
     if n >= ((1 << 32) - 1) // 20:
@@ -260,7 +263,7 @@ def exponential(
     require(rate > 0.0, f"exponential_ expects lambda > 0.0, but found lambda={rate:g}")
     count = math.prod(shape)
     require(
-        count == 0 or dtype.kind == "f",
+        count == 0 or dtype.kind in "fV",
         "Exponential distribution is a continuous probability distribution. dtype must be "
         f"a floating point but you specified {_SPELLING[dtype.name][1]}",
     )
@@ -280,7 +283,7 @@ def cauchy(
     shape, dtype = _dims(shape), np.dtype(dtype)
     require(sigma > 0.0, f"cauchy_ expects sigma > 0.0, but found sigma={sigma:g}")
     require(
-        dtype.kind == "f",
+        dtype.kind in "fV",
         "Cauchy distribution is a continuous probability distribution. dtype must be a floating "
         f"point but you specified {_SPELLING[dtype.name][0]}",
     )
@@ -366,14 +369,14 @@ def _part_of(complex_dtype: np.dtype[Any]) -> Precision:
 
 def _top(dtype: np.dtype[Any]) -> int:
     """The largest whole number up to which the dtype holds every one."""
-    if dtype.kind in "fc":
-        return 1 << (np.finfo(dtype).nmant + 1)
+    if dtype.kind in "fcV":
+        return 1 << int(float_limits(dtype).nmant + 1)
     return 1 if dtype.kind == "b" else int(np.iinfo(dtype).max)
 
 
 def _check_uniform_bounds(low: float, high: float, dtype: np.dtype[Any]) -> None:
     _require_kernel("check_uniform_bounds", dtype, but_not="biu")
-    (c_name, name), largest = _SPELLING[dtype.name], float(np.finfo(dtype).max)
+    (c_name, name), largest = _SPELLING[dtype.name], float(float_limits(dtype).max)
     require(abs(low) <= largest, f"from is out of bounds for {c_name}")
     require(abs(high) <= largest, f"to is out of bounds for {c_name}")
     require(
@@ -397,17 +400,17 @@ def _checked_integer_bounds(low: int, high: int, dtype: np.dtype[Any]) -> tuple[
         dtype.kind != "c",
         "check_random_bounds handles only integral, floating-point and boolean types",
     )
-    if dtype.kind == "f":
+    if dtype.kind in "fV":
         low, high = _moved_inwards(low, 1, dtype), _moved_inwards(high, -1, dtype)
         require(
             low < high,
             "random_ expects 'from' casted to dtype to be less than 'to' casted to dtype, "
             f"but got from={low} >= to={high}",
         )
-        largest = int(np.finfo(dtype).max)
+        largest = int(float(float_limits(dtype).max))
     else:
         largest = min(_top(dtype), (1 << 63) - 1)
-    smallest = {"f": -largest, "i": -largest - 1}.get(dtype.kind, 0)
+    smallest = {"f": -largest, "V": -largest, "i": -largest - 1}.get(dtype.kind, 0)
     c_name = _SPELLING[dtype.name][0]
     for bound, label in ((low, "from"), (high - 1, "to - 1")):
         require(smallest <= bound <= largest, f"{label} is out of bounds for {c_name}")
@@ -422,5 +425,5 @@ def _moved_inwards(bound: int, direction: int, dtype: np.dtype[Any]) -> int:
     if not -(2.0**63) <= rounded < 2.0**63:
         return bound
     past = rounded < bound if direction > 0 else rounded >= bound
-    spacing_bits = abs(inside).bit_length() - np.finfo(dtype).nmant - 1
+    spacing_bits = abs(inside).bit_length() - float_limits(dtype).nmant - 1
     return int(rounded) + direction * (1 << spacing_bits) if past else bound

@@ -89,8 +89,9 @@ def as_c_library(
 
 
 def narrowed(values: Float64, dtype: np.dtype[Any]) -> Array:
-    """float64 values in another dtype; float16 is reached through float32, rounding twice."""
-    return values.astype(np.float32).astype(dtype) if dtype == np.float16 else values.astype(dtype)
+    """float64 values in another dtype; one of two bytes is reached through float32, rounding
+    twice."""
+    return values.astype(np.float32).astype(dtype) if dtype.itemsize == 2 else values.astype(dtype)
 
 
 # ---- normal numbers -----------------------------------------------------------------------------
@@ -116,11 +117,11 @@ def normals_in_blocks(
     """Normals for the long path: whole blocks, then 16 more draws that redo the last 16 elements.
 
     Of the uniforms drawn for a last block that is not whole, the 16 more take the place; float16
-    does not even draw them.
+    and bfloat16 do not even draw them.
     """
     precision = np.float64 if dtype == np.float64 else np.float32
     whole, redone = count - count % 16, 16 if count % 16 else 0
-    drawn = redone + (whole if dtype == np.float16 else count)
+    drawn = redone + (whole if dtype.itemsize == 2 else count)
     uniforms = unit_uniforms(generator, drawn, precision)
     blocks = np.concatenate((uniforms[:whole], uniforms[drawn - redone :])).reshape(-1, 2, 8)
     run(_box_muller, blocks)

@@ -16,6 +16,7 @@ import numpy as np
 
 from retrograd.arrays._blocks import workers
 from retrograd.arrays._memory import overlaps_itself
+from retrograd.arrays._narrow import widened
 from retrograd.arrays._numpy import Raw
 
 # Of one array. Smaller blocks would fit smaller caches, but then the calls of NumPy, one for each
@@ -68,8 +69,12 @@ def update_whole(
     """As ``update``, for a kernel that looks at the whole of its operands."""
     if type(operands[0]) is Deferred:
         operands[0].calls.append((kernel, operands, numbers))
-    else:
-        kernel(*operands, *numbers)
+        return
+    wide = [widened(x) for x in operands]
+    kernel(*wide, *numbers)
+    for number, (given, computed) in enumerate(zip(operands, wide, strict=True)):
+        if number != 1 and computed is not given:  # of bfloat16, and not the gradient
+            np.copyto(given, computed, casting="unsafe")
 
 
 def _in_blocks(kernel: Callable[..., None], operands: Sequence[Any], numbers: Any) -> None:
@@ -448,8 +453,9 @@ def _to_eight_bits(x: Any) -> np.ndarray[Any, np.dtype[np.float32]]:
 
 
 def flattened(parts: Sequence[Raw]) -> Raw:
-    """The elements of some arrays one after the other; of complex ones, both parts of each."""
-    reals = (as_real(x) if x.dtype.kind == "c" else np.asarray(x) for x in parts)
+    """The elements of some arrays one after the other; of complex ones, both parts of each. Those
+    of bfloat16 are converted to float32."""
+    reals = (as_real(x) if x.dtype.kind == "c" else np.asarray(widened(x)) for x in parts)
     return np.concatenate([x.reshape(-1) for x in reals])
 
 
@@ -459,5 +465,5 @@ def add_flat(params: Sequence[Raw], vector: Raw, size: Any) -> None:
     for param in params:
         real = as_real(param) if param.dtype.kind == "c" else param
         part = vector[begin : begin + real.size].reshape(real.shape)
-        np.add(real, real.dtype.type(size) * part, out=real)
+        np.add(real, part.dtype.type(size) * part, out=real, casting="unsafe")
         begin += real.size

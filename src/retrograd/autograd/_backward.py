@@ -126,7 +126,7 @@ def root_of(i: int, output: Any, recorded: bool, g: Any = None, batched: bool = 
         )
     if g is None:
         data = getattr(output, "_data", None)
-        if data is not None and data.size == 1 and data.dtype.kind == "f":
+        if data is not None and data.size == 1 and data.dtype.kind in "fV":
             start = arrays.ones(data.shape, data.dtype)
             if isinstance(data, Lifted) and not data.level.number:  # on the meta device
                 start = data.level.constant(start)
@@ -166,7 +166,7 @@ def implicit_gradient(output: Any) -> Raw:
 
         raise not_a_scalar(error, output, known)
     dtype = known.dtype.numpy
-    if dtype.kind != "f":
+    if dtype.kind not in "fV":
         raise RuntimeError(
             f"grad can be implicitly created only for real scalar outputs but got {known.dtype}"
         )

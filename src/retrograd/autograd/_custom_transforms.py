@@ -195,7 +195,7 @@ def _duals(
 
 
 def _is_float(x: Any) -> bool:
-    return isinstance(x, Plug.tensor) and x._data.dtype.kind in "fc"
+    return isinstance(x, Plug.tensor) and x._data.dtype.kind in "fcV"
 
 
 def _by_backward(

@@ -193,7 +193,7 @@ class DualLevel(Level):
             if written and not operation.view:
                 moved = [_apart(t, written) for t in moved]
         results = tuple([
-            Dual(self, y, t if raw(y).dtype.kind in "fc" else None)
+            Dual(self, y, t if raw(y).dtype.kind in "fcV" else None)
             for y, t in zip(outputs, moved, strict=True)
         ])  # fmt: skip
         if shares and operation.differentiable and isinstance(given[0], Dual):

@@ -75,7 +75,7 @@ def differentiable(returned: Any) -> list[Tensor]:
 
 def memory_of(x: Tensor) -> Raw:
     """The array that a tensor keeps its values in, to be written behind autograd's back."""
-    return x.detach().numpy()
+    return x.detach()._array()
 
 
 def check_inputs(arguments: tuple[Any, ...]) -> list[Tensor]:

@@ -138,7 +138,7 @@ class OperationNode(CallableNode):
         if isinstance(node, AccumulateGrad) and node.variable._data is value:
             return node.variable
         version = None if version is UNCHANGING else version
-        if value.dtype.kind not in "fc":
+        if value.dtype.kind not in "fcV":
             node = number = None
         given = self.dtype_given(position)
         if given is None or given == value.dtype:
@@ -351,3 +351,47 @@ def node_class(operation: Operation) -> type[OperationNode]:
 
 
 Operation.make_node_class = staticmethod(node_class)
+
+
+class NarrowNode(OperationNode):
+    """A node of an operation on operands of bfloat16. Its rules run in float32, as kernels do, and
+    what they give is rounded once."""
+
+    __slots__ = ()
+
+    def backward(self, g: Any, next_nodes: Sequence[Node | None]) -> Sequence[Any]:
+        return self.backward_by_name(g, next_nodes, recorded=False)
+
+    def apply_rules(
+        self, g: Any, next_nodes: Sequence[Node | None], values: dict[str, Any]
+    ) -> Sequence[Any]:
+        gradients = g if type(g) is list else [g]
+        if not all([x is None or arrays.is_raw(x) for x in gradients]) or any_lifted(
+            None, *values.values()
+        ):
+            return super().apply_rules(g, next_nodes, values)
+        wide = arrays.narrow.widened
+        received: Sequence[Any] = super().apply_rules(
+            wide(g), next_nodes, {name: wide(value) for name, value in values.items()}
+        )
+        return received if received is NotImplemented else [
+            x if x is None or info[1] is None or info[1].kind != "V" else _narrow_gradient(x, *info)
+            for x, info in zip(received, self.infos, strict=True)
+        ]
+
+
+def _narrow_gradient(g: Any, shape: tuple[int, ...], dtype: Any) -> Any:
+    """A gradient that was computed in float32, of the shape and dtype of its input."""
+    if g.shape != shape:  # the result of a kernel, which another one sums
+        g = _spread(arrays.narrow.widened(arrays.cast(g, dtype)), shape)
+    return arrays.cast(g, dtype)
+
+
+def narrow_node_class(operation: Operation) -> type[OperationNode]:
+    """The node class of an operation for operands of bfloat16."""
+    for name in operation.saves:
+        show_saved(OperationNode, name)
+    return type(operation.node_name, (NarrowNode,), {"__slots__": (), "operation": operation})
+
+
+Operation.make_narrow_node_class = staticmethod(narrow_node_class)

@@ -141,7 +141,7 @@ class Variable(TensorLike):
             )
         if requires_grad and (modes.levels or modes.running is not None):
             check_new_leaf(self)
-        if requires_grad and self._data.dtype.kind not in "fc":
+        if requires_grad and self._data.dtype.kind not in "fcV":
             from retrograd.autograd._explaining._hints import of_integers
 
             raise of_integers(

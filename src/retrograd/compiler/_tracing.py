@@ -191,6 +191,8 @@ class TraceLevel(Level):
     # -- variables ---------------------------------------------------------------------------
 
     def variable(self, value: Any, root: Var | None = None) -> Var:
+        if value.dtype.kind == "V":  # lines call kernels, and kernels take no bfloat16
+            self.look("control flow: arithmetic in bfloat16")
         self._count += 1
         return Var(f"t{self._count}", value, root)
 
@@ -274,17 +276,19 @@ class TraceLevel(Level):
         named = {name: self.known(x) for name, x in options.items()}
         values = [v for _, v in pairs]
         self.check_size(operation, [p for p, _ in pairs], {n: p for n, (p, _) in named.items()})
-        forward = operation.forward
-        if operation.heavy and values[0].size > arrays.LARGE:
-            found = arrays.shared(forward, values[0])
+        if operation.heavy and values[0].size > arrays.LARGE and values[0].dtype.kind != "V":
+            found = arrays.shared(operation.forward, values[0])
         else:
-            found = forward(*values, **{name: v for name, (_, v) in named.items()})
+            found = operation.compute(values, {name: v for name, (_, v) in named.items()})
         several = isinstance(found, (tuple, list))
         outputs: list[Traced] = []
         for y in found if several else [found]:
             outputs.append(self.result(operation, y, args, values, outputs))
+        called = operation
+        if not operation.view and arrays.any_narrow([*values, *(y.value for y in outputs)]):
+            called = Kernel(operation.name, lambda *a, **named: operation.compute(a, named))
         self.lines.append(Line(
-            tuple([y._var for y in outputs]), operation, tuple([p for p, _ in pairs]),
+            tuple([y._var for y in outputs]), called, tuple([p for p, _ in pairs]),
             {name: p for name, (p, _) in named.items()}, several, self.place(2),
             bool(modes.frame.tasks),
         ))  # fmt: skip

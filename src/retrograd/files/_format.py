@@ -26,13 +26,13 @@ _LENGTH = 8
 
 DTYPES = {
     "BOOL": dtypes.bool_, "U8": dtypes.uint8, "I8": dtypes.int8, "U16": dtypes.uint16,
-    "I16": dtypes.int16, "F16": dtypes.float16, "U32": dtypes.uint32, "I32": dtypes.int32,
-    "F32": dtypes.float32, "C64": dtypes.complex64, "U64": dtypes.uint64, "I64": dtypes.int64,
-    "F64": dtypes.float64,
+    "I16": dtypes.int16, "F16": dtypes.float16, "BF16": dtypes.bfloat16,
+    "U32": dtypes.uint32, "I32": dtypes.int32, "F32": dtypes.float32, "C64": dtypes.complex64,
+    "U64": dtypes.uint64, "I64": dtypes.int64, "F64": dtypes.float64,
 }  # fmt: skip
 # What the elements of dtypes that there are not here are read as, before they become float32.
 NARROW = {
-    "BF16": dtypes.uint16, "F8_E4M3": dtypes.uint8, "F8_E5M2": dtypes.uint8,
+    "F8_E4M3": dtypes.uint8, "F8_E5M2": dtypes.uint8,
     "F8_E4M3FNUZ": dtypes.uint8, "F8_E5M2FNUZ": dtypes.uint8, "F8_E8M0": dtypes.uint8,
 }  # fmt: skip
 _WIDTHS = {name: dtype.itemsize for name, dtype in (DTYPES | NARROW).items()}

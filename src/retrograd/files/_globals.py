@@ -97,8 +97,6 @@ def _tensor_v3(storage: Any, offset: Any, shape: Any, stride: Any, requires_grad
                dtype: Any, metadata: Any = None) -> Tensor:  # fmt: skip
     if not isinstance(dtype, (dtypes.dtype, Narrow)):
         raise ValueError("a tensor has no dtype")
-    if dtype is dtypes.bfloat16:
-        dtype = NARROW_KINDS["bfloat16"]
     return rebuilt(storage, offset, shape, stride, dtype, requires_grad, metadata)
 
 
@@ -180,9 +178,8 @@ ALLOWED: dict[str, Any] = {
         Allowed("_codecs.encode", _encoded, copies=True),
     )
 }  # fmt: skip
-ALLOWED |= {f"torch.{dtype.name}": dtype for dtype in dtypes._ALL}
+ALLOWED |= {f"torch.{dtype.name}": dtype for dtype in (*dtypes._ALL, dtypes.bfloat16)}
 ALLOWED |= {f"torch.{name}": kind for name, kind in NARROW_KINDS.items()}
-ALLOWED["torch.bfloat16"] = dtypes.bfloat16
 ALLOWED |= {f"torch.{name}": StorageClass(kind) for name, kind in STORAGES.items()}
 ALLOWED |= {f"torch.storage.{name}": StorageClass(kind) for name, kind in STORAGES.items()}
 # Devices have classes of storages of their own in files of old versions.

@@ -11,8 +11,6 @@ from retrograd.arrays import Raw, dtypes
 
 def widened(raw: Raw, kind: str) -> Raw:
     """The bits of a narrow format as float32."""
-    if kind == "BF16":  # the upper half of a float32
-        return (raw.astype("uint32") << 16).view("float32")
     return _values(kind)[raw]
 
 

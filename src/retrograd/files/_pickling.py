@@ -202,7 +202,7 @@ class Pickler:
     def _tensor(self, tensor: Tensor, path: tuple[Any, ...]) -> None:
         """Leave a hole for a tensor: which of them share memory is known at the end only."""
         flags_of(place_of(path), tensor)
-        self._holes.append((len(self._pieces), tensor, tensor.numpy(force=True)))
+        self._holes.append((len(self._pieces), tensor, tensor._array(force=True)))
         self._pieces.append(b"")
         self._remember(tensor)
 

@@ -116,7 +116,7 @@ def _laid_out(obj: Any) -> tuple[bytes, list[Raw]]:
     encoder = Encoder()
     tree = encoder.encoded(obj)
     abouts = {name: flags_of(name, tensor) for name, tensor in encoder.tensors.items()}
-    result = {name: tensor.numpy(force=True) for name, tensor in encoder.tensors.items()}
+    result = {name: tensor._array(force=True) for name, tensor in encoder.tensors.items()}
     flat = isinstance(obj, dict) and all(
         type(key) is str and isinstance(value, Tensor) for key, value in obj.items()
     )
@@ -160,8 +160,8 @@ def load(f: Any, map_location: Any = None, pickle_module: Any = None, *,
     gives a dictionary of tensors.
 
     Pickles are read by a reader that can run no code: it knows tensors, numbers, strings,
-    collections of them, and nothing else. Elements in formats that NumPy lacks (bfloat16, float8)
-    become float32. A file that is damaged or in another format raises a
+    collections of them, and nothing else. Elements in formats of eight bits (float8) become
+    float32. A file that is damaged or in another format raises a
     ``retrograd.files.FileFormatError``.
 
     Args:

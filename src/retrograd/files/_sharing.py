@@ -126,8 +126,6 @@ def view_of(memory: Raw, about: dict[str, Any]) -> Raw:
     offset, shape, stride = about["offset"], about["shape"], about["stride"]
     dtype = dtype_named(about["dtype"])
     integers = isinstance(stride, list) and all(type(x) is int for x in stride)
-    if dtype is dtypes.bfloat16:
-        raise ValueError("there are no tensors of bfloat16")
     if not is_shape(shape, dtype.itemsize) or not integers or len(stride) != len(shape):
         raise ValueError("the shape and the stride of a view are wrong")
     if type(offset) is not int or 0 in shape:

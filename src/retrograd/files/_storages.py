@@ -37,7 +37,7 @@ Kind = dtypes.dtype | Narrow
 
 NARROW_KINDS = {
     name: Narrow(name, code) for name, code in (
-        ("bfloat16", "BF16"), ("float8_e4m3fn", "F8_E4M3"), ("float8_e5m2", "F8_E5M2"),
+        ("float8_e4m3fn", "F8_E4M3"), ("float8_e5m2", "F8_E5M2"),
         ("float8_e4m3fnuz", "F8_E4M3FNUZ"), ("float8_e5m2fnuz", "F8_E5M2FNUZ"),
         ("float8_e8m0fnu", "F8_E8M0"),
     )
@@ -47,7 +47,7 @@ STORAGES: dict[str, Kind] = {
     "DoubleStorage": dtypes.float64, "FloatStorage": dtypes.float32, "HalfStorage": dtypes.float16,
     "LongStorage": dtypes.int64, "IntStorage": dtypes.int32, "ShortStorage": dtypes.int16,
     "CharStorage": dtypes.int8, "ByteStorage": dtypes.uint8, "BoolStorage": dtypes.bool_,
-    "BFloat16Storage": NARROW_KINDS["bfloat16"], "ComplexFloatStorage": dtypes.complex64,
+    "BFloat16Storage": dtypes.bfloat16, "ComplexFloatStorage": dtypes.complex64,
     "ComplexDoubleStorage": dtypes.complex128, "UntypedStorage": dtypes.uint8,
 }  # fmt: skip
 

@@ -124,7 +124,7 @@ class Given:
 
 
 def is_array(x: Any) -> bool:
-    return arrays.is_raw(x) and x.dtype.kind in "fcbiu"
+    return arrays.is_raw(x) and x.dtype.kind in "fcbiuV"
 
 
 def as_tensor(x: Any) -> Any:
@@ -135,7 +135,7 @@ def as_tensor(x: Any) -> Any:
 def as_array(x: Any) -> Any:
     """The array of a tensor that is one; anything else as it is."""
     plain = isinstance(x, Tensor) and not x.requires_grad and arrays.is_raw(value_of(x))
-    return x.numpy() if plain else x
+    return x._array() if plain else x
 
 
 def has_arrays(tree: Any) -> bool:

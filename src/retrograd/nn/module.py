@@ -204,6 +204,14 @@ class Module(CallableModule):
         """
         return self._apply(lambda x: x.half() if x.is_floating_point() else x)
 
+    def bfloat16(self) -> Self:
+        """Convert floating-point parameters and buffers to ``bfloat16``.
+
+        Returns:
+            The module.
+        """
+        return self._apply(lambda x: x.bfloat16() if x.is_floating_point() else x)
+
     def type(self, dst_type: dtypes.dtype | str) -> Self:
         """Convert all parameters and buffers.
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from retrograd import arrays
 from retrograd.autograd._history import meta_of
 from retrograd.tensor._creation import empty
 from retrograd.tensor._overrides import disabled
@@ -56,7 +57,7 @@ class Parameter(Tensor):
         return copied
 
     def __reduce_ex__(self, protocol: Any) -> tuple[Any, ...]:
-        return _rebuild, (type(self), self.detach().numpy(), self.requires_grad)
+        return _rebuild, (type(self), arrays.writable(self._data), self.requires_grad)
 
 
 class Buffer(Tensor):

@@ -203,7 +203,7 @@ def _sample(op: Operation, args: list[Any], options: Options) -> Any:
     def zeros(x: Any) -> Any:
         return arrays.zeros(tuple(x.shape), raw(x).dtype) if hasattr(x, "shape") else x
 
-    return op.forward(*map(zeros, args), **{n: zeros(v) for n, v in options.items()})
+    return op.compute([zeros(x) for x in args], {n: zeros(v) for n, v in options.items()})
 
 
 def as_vectors(level: BatchLevel, x: Any) -> Any:

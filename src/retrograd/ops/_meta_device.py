@@ -136,19 +136,19 @@ def _result(operation: Any, args: tuple[Any, ...], options: dict[str, Any]) -> A
         shape: tuple[int, ...] = ()
         for x in given:
             shape = broadcast(shape, x.shape) if arrays.is_raw(x) else shape
-        return _spread(operation.forward(*map(_one, given), **options), shape)
+        return _spread(operation.compute(list(map(_one, given)), options), shape)
     if options.keys() >= {"dim", "keepdim"} and len(given) == 1:
         found = _reduced(operation, given, options)
         if found is not None:
             return found
     if operation.batch == "product" and len(given) == 2:
         a, b = given
-        found = operation.forward(*map(_one, given), **options)
+        found = operation.compute(list(map(_one, given)), options)
         if a.ndim >= 2 and b.ndim >= 2:
             return _spread(
                 found, (*broadcast(a.shape[:-2], b.shape[:-2]), a.shape[-2], b.shape[-1])
             )
-    found = operation.forward(*given, **options)
+    found = operation.compute(given, options)
     if operation.view:
         return found
     if isinstance(found, (tuple, list)):
@@ -177,7 +177,7 @@ def _reduced(operation: Any, given: list[Raw], options: dict[str, Any]) -> Any:
         shape = tuple([1 if d in dims else n for d, n in enumerate(x.shape)])
     else:
         shape = tuple([n for d, n in enumerate(x.shape) if d not in dims])
-    found = operation.forward(_one(x), **options)
+    found = operation.compute([_one(x)], options)
     several = found if isinstance(found, tuple) else (found,)
     return _spread(found, shape) if all(y.ndim == len(shape) for y in several) else None
 

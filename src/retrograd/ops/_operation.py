@@ -50,7 +50,7 @@ What users call and read is declared here too: ``public``, ``alias``, ``in_place
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, ClassVar
 
 from retrograd import arrays
@@ -215,17 +215,18 @@ class Operation:
     family: ClassVar[str] = "operation"
     # Supplied by the layers above.
     make_node_class: ClassVar[Callable[[Operation], Any]]
+    make_narrow_node_class: ClassVar[Callable[[Operation], Any]]
     bind: ClassVar[Callable[[Operation], Any] | None] = None
     bind_at_level: ClassVar[Callable[[Operation], Any]]
     # Calls an operation and writes the result over its first operand.
     write: ClassVar[Callable[[Operation, list[Any], dict[str, Any]], Any] | None] = None
 
-    __slots__ = ("_at_level", "_node_class", "_node_name", "adjoint", "batch", "broadcasts",
-                 "check", "definition", "differentiable", "doc", "dtypes", "fits", "forward",
-                 "function", "fused", "has_rules", "heavy", "inputs", "joint", "jvp", "name",
-                 "needed_by", "number", "of_elements", "options", "output_names", "random",
-                 "rearranges", "reason", "rules", "saves", "singular", "symmetric", "view",
-                 "words", "writes", "written")  # fmt: skip
+    __slots__ = ("_at_level", "_narrow_node_class", "_node_class", "_node_name", "adjoint",
+                 "batch", "broadcasts", "check", "definition", "differentiable", "doc", "dtypes",
+                 "fits", "forward", "function", "fused", "has_rules", "heavy", "inputs", "joint",
+                 "jvp", "name", "needed_by", "number", "of_elements", "options", "output_names",
+                 "random", "rearranges", "reason", "rules", "saves", "singular", "symmetric",
+                 "view", "words", "writes", "written")  # fmt: skip
 
     def __init__(
         self,
@@ -305,6 +306,7 @@ class Operation:
         self.function: Callable[..., Any] | None = None  # supplied by the layer above
         self._at_level: Callable[..., Any] | None = None
         self._node_class: Any = None
+        self._narrow_node_class: Any = None
         self.needed_by = self._who_needs_what()
         self.saves = tuple(self.needed_by)
         assert all(s.name in self.saves for s in singular), f"{name} does not save that"
@@ -356,6 +358,19 @@ class Operation:
         return self.dtypes not in ("same", "free", "real")
 
     @property
+    def moves_only(self) -> bool:
+        """Whether it computes nothing with the values of its operands, or asks for their dtype."""
+        overwrites = self.batch in ("overwrite", "random overwrite")
+        return self.view or self.rearranges or overwrites or self.name in _BY_DTYPE
+
+    def compute(self, args: Sequence[Any], options: dict[str, Any]) -> Any:
+        """The forward, on raw arrays of any dtype: bfloat16 is computed with in float32."""
+        narrow = arrays.any_narrow(args) or (options and arrays.any_narrow(options.values()))
+        if narrow and not self.moves_only:
+            return arrays.narrow.call(self.name, self.forward, args, options)
+        return self.forward(*args, **options)
+
+    @property
     def node_name(self) -> str:
         """The name of its nodes: by default, that of the operation in PyTorch's spelling."""
         words = self.name.split("_")
@@ -367,6 +382,13 @@ class Operation:
         if self._node_class is None:
             self._node_class = Operation.make_node_class(self)
         return self._node_class
+
+    @property
+    def narrow_node_class(self) -> Any:
+        """The same for operands of bfloat16."""
+        if self._narrow_node_class is None:
+            self._narrow_node_class = Operation.make_narrow_node_class(self)
+        return self._narrow_node_class
 
     def __call__(operation, /, *args: Any, **options: Any) -> Any:  # noqa: N805 - options may be called self
         only_arrays = not options
@@ -403,6 +425,10 @@ class Operation:
 
     def __repr__(self) -> str:
         return f"<{self.family} operation {self.name}>"
+
+
+_BY_DTYPE = frozenset(("zero", "zeros_like", "nextafter", "normal_of_mean", "normal_of_std",
+                       "normal_of_both"))  # fmt: skip
 
 
 def _any_tensor(values: Any) -> bool:

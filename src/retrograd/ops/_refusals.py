@@ -14,11 +14,12 @@ Check = Callable[..., None]
 
 def refuses(kinds: str, words: str, error: type[Exception] = NotImplementedError) -> Check:
     """A check that raises ``error(words)`` for operands whose common dtype is of one of ``kinds``
-    (``b``, ``i``, ``f``, ``c``); ``{}`` in ``words`` stands for that dtype."""
+    (``b``, ``i``, ``f``, ``c``, or ``V`` for bfloat16 alone); ``{}`` in ``words`` stands for that
+    dtype."""
 
     def check(*operands: Any, **options: Any) -> None:
         common = dtypes.result_type([x for x in operands if x is not None])
-        if common.kind in kinds:
+        if common.kind in kinds or (common.kind == "V" and "f" in kinds):
             raise error(words.format(dtypes.type_word(common)))
 
     check.takes_floats = "f" not in kinds  # type: ignore[attr-defined]
@@ -74,7 +75,7 @@ def check_alpha(common: Any, alpha: Any) -> None:
     """Whether ``alpha`` may scale a sum of dtype ``common``."""
     if isinstance(alpha, bool) and common.kind != "b":
         raise RuntimeError("Boolean alpha only supported for Boolean results.")
-    if isinstance(alpha, (float, complex)) and common.kind not in "fc":
+    if isinstance(alpha, (float, complex)) and common.kind not in "fcV":
         raise RuntimeError(
             "For integral input tensors, argument alpha must not be a floating point number."
         )
@@ -91,6 +92,7 @@ def c_name(dtype: Any) -> str:
 
 _C_NAMES = {
     "uint8": "unsigned char", "int8": "signed char", "int16": "short int", "int32": "int",
-    "int64": "long int", "float16": "c10::Half", "float32": "float", "float64": "double",
+    "int64": "long int", "float16": "c10::Half", "bfloat16": "c10::BFloat16",
+    "float32": "float", "float64": "double",
     "complex64": "c10::complex<float>", "complex128": "c10::complex<double>",
 }  # fmt: skip

@@ -153,7 +153,7 @@ def _within(x: Any, low: Any, high: Any) -> Any:
 
 
 def _clamp(self: Raw, min: Any = None, max: Any = None) -> Raw:
-    if self.dtype.kind == "f":  # NumPy is faster with two bounds than with one
+    if self.dtype.kind in "fV":  # NumPy is faster with two bounds than with one
         min, max = -math.inf if min is None else min, math.inf if max is None else max
     if self.dtype.kind in "iu" or self.dtype.itemsize == 2:  # bounds may not fit
         min, max = (x if x is None else element(x, self.dtype) for x in (min, max))

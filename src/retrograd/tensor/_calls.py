@@ -51,7 +51,7 @@ def prepare(op: Operation, raws: list[Any], options: dict[str, Any]) -> list[Any
     if op.family == "elementwise":  # whose options take part in the arithmetic
         numbers = [v for k, v in options.items() if k != "alpha" and is_number(v)]
     common = dtypes.result_type([*(x for x in raws if x is not None), *numbers])
-    if rule == "float" and common.kind not in "fc":
+    if rule == "float" and common.kind not in "fcV":
         common = dtypes.default_float()
     if common.kind in "iu":
         raws = [arrays.wrapped(x, common) if is_number(x) else x for x in raws]
@@ -124,10 +124,8 @@ def apply(op: Operation, args: Sequence[Any], options: dict[str, Any], computed:
         raws = checked(op, operands, options)
         if computed is not None:
             output = computed
-        elif several_inputs:
-            output = op.forward(raws, **options)
         else:
-            output = op.forward(*raws, **options)
+            output = op.compute((raws,) if several_inputs else raws, options)
     except LooksAtValues:
         if any_ended([*operands, *options.values()]):
             return apply(op, *without_ended(args, options))
@@ -414,7 +412,7 @@ def make_node(
     options: dict[str, Any],
 ) -> OperationNode:  # fmt: skip
     """A node whose edges lead to where the operands came from; saved values are still to come."""
-    node: OperationNode = op.node_class()
+    node: OperationNode = (op.narrow_node_class if arrays.any_narrow(raws) else op.node_class)()
     has_gradient = op.rules if not op.joint else (True,) * len(operands)
     # The last first, so that the node of the leaf that is named first is the newest, and gradients
     # are accumulated in this order, as in PyTorch.

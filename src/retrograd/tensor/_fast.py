@@ -429,7 +429,7 @@ def general(op: Operation, setting: Setting = PLAIN) -> Callable[..., Any]:
                     dtype = own
                 elif dtype is not own and not may_differ:
                     return apply(op, args, options)
-            elif own.kind == "c" or not (may_differ or (i == 0 and op.dtypes == "where")):
+            elif own.kind in "cV" or not (may_differ or (i == 0 and op.dtypes == "where")):
                 return apply(op, args, options)
             else:
                 only_floats = False

@@ -53,7 +53,7 @@ def write_in_place(op: Operation, operands: list[Any], options: dict[str, Any]) 
         node = make_node(op, operands, raws, options)
     check_overlap(op, target, operands[1:])
     try:
-        result = op.forward(*raws, **options)
+        result = op.compute(raws, options)
     except (TypeError, ValueError) as error:
         raise in_pytorchs_words(op, raws, error) from None
     check_result(op, memory, result)

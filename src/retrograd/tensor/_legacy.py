@@ -44,6 +44,7 @@ class TensorType(type):
 
 DTYPES = {
     "FloatTensor": dtypes.float32, "DoubleTensor": dtypes.float64, "HalfTensor": dtypes.float16,
+    "BFloat16Tensor": dtypes.bfloat16,
     "LongTensor": dtypes.int64, "IntTensor": dtypes.int32, "ShortTensor": dtypes.int16,
     "CharTensor": dtypes.int8, "ByteTensor": dtypes.uint8, "BoolTensor": dtypes.bool_,
     "ComplexFloatTensor": dtypes.complex64, "ComplexDoubleTensor": dtypes.complex128,

@@ -64,7 +64,7 @@ def matmul(self: Tensor, other: Any) -> Any:
 
 def invert(self: Tensor) -> Any:
     """``~self``."""
-    if self._data.dtype.kind in "fc":
+    if self._data.dtype.kind in "fcV":
         raise TypeError(
             "~ (operator.invert) is only implemented on integer and Boolean-type tensors"
         )

@@ -130,7 +130,7 @@ class Tensor(_Base):
         if not isinstance(value, Tensor):
             name = "numpy.ndarray" if arrays.is_raw(value) else type(value).__name__
             raise TypeError(f"Variable data has to be a tensor, but got {name}")
-        if self.requires_grad and value._data.dtype.kind not in "fc":
+        if self.requires_grad and value._data.dtype.kind not in "fcV":
             raise RuntimeError(
                 "data set to a tensor that requires gradients must be floating point or complex "
                 "dtype"
@@ -282,7 +282,7 @@ class Tensor(_Base):
         Returns:
             True or false.
         """
-        return bool(self._data.dtype.kind == "f")
+        return bool(self._data.dtype.kind in "fV")
 
     def is_complex(self) -> bool:
         """Tests whether the dtype is a complex dtype.
@@ -305,6 +305,12 @@ class Tensor(_Base):
         Returns:
             The array.
         """
+        if self._data.dtype.kind == "V":
+            raise TypeError("Got unsupported ScalarType BFloat16")
+        return self._array(force)
+
+    def _array(self, force: bool = False) -> Array:
+        """As ``numpy``, of any dtype."""
         if modes.grad_enabled and not force and self.requires_grad:
             raise RuntimeError(NO_ARRAY)
         if isinstance(self._data, Lifted):

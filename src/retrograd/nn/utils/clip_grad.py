@@ -32,7 +32,7 @@ def _gradients(parameters: list[Any]) -> list[Any]:
 
 def _norm(x: Any, norm_type: float) -> Any:
     data = x._data
-    if isinstance(data, arrays.ndarray) and data.dtype.kind in "fc" and data.size:
+    if isinstance(data, arrays.ndarray) and data.dtype.kind in "fcV" and data.size:
         return wrap(arrays.statistics.vector_norm(data, norm_type, None, False))
     return linalg.vector_norm(x, norm_type)
 

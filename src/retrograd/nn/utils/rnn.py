@@ -97,6 +97,14 @@ class PackedSequence(_Packed):
         """
         return self.to(dtype=dtypes.float16)
 
+    def bfloat16(self) -> PackedSequence:
+        """Convert to ``bfloat16``.
+
+        Returns:
+            The converted sequences.
+        """
+        return self.to(dtype=dtypes.bfloat16)
+
     def long(self) -> PackedSequence:
         """Convert to ``int64``.
 

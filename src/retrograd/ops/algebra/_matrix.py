@@ -146,12 +146,12 @@ def check_square(function: str, x: Any, name: str = "A") -> None:
 def check_float(function: str, x: Any, low_precision: bool = True) -> None:
     """Refuse integers and, unless ``low_precision``, half floats."""
     dtype = raw(x).dtype
-    if dtype.kind not in "fc":
+    if dtype.kind not in "fcV":
         raise RuntimeError(
             f"{function}: Expected a floating point or complex tensor as input. "
             f"Got {type_word(dtype)}"
         )
-    if not low_precision and dtype.name == "float16":
+    if not low_precision and dtype.itemsize == 2:
         raise RuntimeError(
             f"{function}: Low precision dtypes not supported. Got {type_word(dtype)}"
         )

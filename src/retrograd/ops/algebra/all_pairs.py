@@ -169,7 +169,7 @@ def _check_cdist(x1: Any, x2: Any, p: float) -> None:
             f"X1 and X2 must have the same number of columns. X1: {x1.shape[-1]} X2: {x2.shape[-1]}"
         )
     for name, x in (("X1", x1), ("X2", x2)):
-        if raw(x).dtype.kind != "f":
+        if raw(x).dtype.kind not in "fV":
             raise RuntimeError(
                 f"cdist only supports floating-point dtypes, {name} got: {type_word(raw(x).dtype)}"
             )

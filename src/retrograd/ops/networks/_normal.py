@@ -74,7 +74,7 @@ def check_dtypes(input: Raw, *parameters: Raw | None) -> None:
     if given and given[0].dtype != input.dtype:
         if any(p.dtype.name != "float32" for p in given):
             raise RuntimeError("mixed dtype (CPU): expect parameter to have scalar type of Float")
-        if input.dtype.name != "float16":
+        if input.dtype.name not in ("float16", "bfloat16"):
             raise RuntimeError("mixed dtype (CPU): all inputs must share same datatype.")
     for p in given:
         if p.dtype != given[0].dtype:

@@ -156,7 +156,7 @@ def check_average(
     _check_windows(ndim, x, k, s, p, (1,) * ndim, ceil, "avg_pool3d()")
     name = "avg_pool2d" if ndim == 2 else "avg_pool3d_out_frame"
     if x.dtype.name != "int64":
-        kernel(name, "biuc")(x)
+        kernel(name, "biuc" if ndim == 2 else "biucV")(x)
     return {"kernel_size": k, "stride": s, "padding": p}
 
 

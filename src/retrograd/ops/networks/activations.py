@@ -317,7 +317,7 @@ def softshrink(input: Any, lambd: float = 0.5) -> Any:
     """
     if lambd < 0:
         given = raw(input).dtype
-        largest = {"float64": "1.79769e+308", "float32": "3.40282e+38"}.get(given.name, "65504")
+        largest = f"{float(arrays.float_limits(given).max):g}"
         raise RuntimeError(
             f"lambda must be in range [0, {largest}] for input dtype "
             f"{arrays.dtypes.type_word(given)}, but found {lambd:g}"

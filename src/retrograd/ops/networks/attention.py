@@ -193,7 +193,7 @@ def _composed(
 ) -> Any:  # fmt: skip
     """Attention step by step, in PyTorch's steps, which the graph shows."""
     given = raw(query).dtype
-    if given.name == "float16":
+    if given.name in ("float16", "bfloat16"):
         query, key, value = (to_dtype(x, dtype=arrays.float32) for x in (query, key, value))
     if is_causal:
         if bias is not None:

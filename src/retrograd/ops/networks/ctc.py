@@ -89,7 +89,7 @@ ctc_backward = undifferentiable(
 ctc_op = Reduction(
     "ctc_loss", _ctc, inputs=("log_probs", "targets"), outputs=("result0", "result1"),
     rules={"log_probs": _ctc_rule}, reduced=(0, 2), batch=_ctc_of_many,
-    check=lambda log_probs, targets, **options: kernel("ctc_loss_cpu", "biuc")(log_probs),
+    check=lambda log_probs, targets, **options: kernel("ctc_loss_cpu", "biucV")(log_probs),
 )  # fmt: skip
 
 

@@ -81,7 +81,7 @@ def cosine_similarity(x1: Any, x2: Any, dim: int = 1, eps: float = 1e-8) -> Any:
         tensor(0.7071)
     """
     common = arrays.dtypes.promote(raw(x1).dtype, raw(x2).dtype)
-    if common.kind != "f":
+    if common.kind not in "fV":
         raise RuntimeError(
             "expected common dtype to be floating point, yet common dtype is "
             f"{arrays.dtypes.type_word(common)}"
@@ -181,7 +181,7 @@ pdist_backward = undifferentiable(
 pdist_op = composite(
     "pdist", _pdist_of, _pdist,
     rules={"self": lambda g, self, result, p: pdist_backward(g, self, result, p=p)},
-    batch="leading", check=kernel("pdist", "biuc"),
+    batch="leading", check=kernel("pdist", "biucV"),
 )  # fmt: skip
 
 
@@ -203,7 +203,7 @@ def pdist(input: Any, p: float = 2.0) -> Any:
     """
     if input.ndim != 2:
         raise RuntimeError(f"pdist only supports 2D tensors, got: {input.ndim}D")
-    if raw(input).dtype.kind not in "f":
+    if raw(input).dtype.kind not in "fV":
         raise RuntimeError("pdist only supports floating-point dtypes")
     if p < 0:
         raise RuntimeError("pdist only supports non-negative p values")

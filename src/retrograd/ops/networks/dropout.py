@@ -19,6 +19,7 @@ from retrograd.ops._operation import raw
 from retrograd.ops._public import public
 from retrograd.ops._refusals import refuses
 from retrograd.ops._sections import sections
+from retrograd.ops.copies import to_dtype
 from retrograd.ops.elementwise import add, mul
 
 _ALPHA = 1.7580993408473766  # what a SELU tends to far on the negative side, but for the sign
@@ -48,14 +49,19 @@ def _dropped(input: Any, p: float, train: bool, inplace: bool, kind: Kind) -> An
     kept = _mask(values, p, kind.channels)
     _check_scaling(values)
     if not kind.alpha:
-        kept = kept / (1 - p)
+        kept = _in_dtype(kept / (1 - p), values.dtype)
         return input.mul_(kept) if inplace else mul(input, kept)
     scale = 1 / math.sqrt((_ALPHA * _ALPHA * p + 1) * (1 - p))
-    shift = (kept - 1) * (_ALPHA * scale) + _ALPHA * scale * p
-    kept = kept * scale
+    shift = _in_dtype((kept - 1) * (_ALPHA * scale) + _ALPHA * scale * p, values.dtype)
+    kept = _in_dtype(kept * scale, values.dtype)
     if inplace:
         return input.mul_(kept).add_(shift)
     return add(mul(input, kept), shift)
+
+
+def _in_dtype(x: Any, dtype: Any) -> Any:
+    """``x``, which arithmetic with a Python number has made float32 of if it was bfloat16."""
+    return x if x.dtype == dtype else to_dtype(x, dtype=dtype)
 
 
 def _mask(values: Raw, p: float, channels: bool) -> Raw:

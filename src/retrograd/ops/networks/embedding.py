@@ -454,7 +454,7 @@ def _shown(value: Any) -> str:
 
 def _check_arrays(table: Raw, indices: Raw, offsets: Raw, factors: Raw | None) -> None:
     name = "embedding_bag"
-    if table.dtype.kind != "f":
+    if table.dtype.kind not in "fV":
         word = type_word(table.dtype)
         kind = f"CPU{word}Type" if table.dtype.kind == "c" else f"torch.{word}Tensor"
         raise RuntimeError(
@@ -522,7 +522,7 @@ def embedding_bag(
         tensor([[6., 8.],
                 [3., 4.]])
     """
-    if raw(weight).dtype.name == "int64" and raw(input).dtype.kind == "f":
+    if raw(weight).dtype.name == "int64" and raw(input).dtype.kind in "fV":
         input, weight = weight, input  # the order that older programs have them in
     _check_bags(input, weight, offsets, mode, sparse, scale_grad_by_freq, per_sample_weights)
     _check_indices(input, "embedding_bag")

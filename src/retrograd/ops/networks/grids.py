@@ -437,7 +437,7 @@ def affine_grid(theta: Any, size: Any, align_corners: bool | None = None) -> Any
                   [ 1.,  0.]]]])
     """
     dtype = raw(theta).dtype
-    if dtype.kind != "f":
+    if dtype.kind not in "fV":
         raise ValueError(f"Expected theta to have floating point type, but got torch.{dtype.name}")
     sizes = sizes_of("affine_grid_generator", "size", 2, size)
     if len(sizes) not in (4, 5):

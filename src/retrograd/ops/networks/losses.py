@@ -128,7 +128,7 @@ def _weighted(errors: Any, input: Any, weight: Any, reduction: str, over_weights
 def check_fits_input(input: Any, target: Any) -> None:
     """Refuse a target of a dtype that losses in the dtype of the input cannot be cast from."""
     have, common = raw(input).dtype, dtypes.result_type([raw(input), raw(target)])
-    if have != common and (have.kind not in "fc" or (common.kind == "c" and have.kind != "c")):
+    if have != common and (have.kind not in "fcV" or (common.kind == "c" and have.kind != "c")):
         words = [dtypes.type_word(d) for d in (common, have)]
         raise RuntimeError(
             f"result type {words[0]} can't be cast to the desired output type {words[1]}"
@@ -387,7 +387,7 @@ def kl_div(
         )
     if "c" in (raw(input).dtype.kind, raw(target).dtype.kind):
         raise RuntimeError("kl_div: Complex inputs not supported.")
-    if not {raw(input).dtype.kind, raw(target).dtype.kind} <= {"f"}:
+    if not {raw(input).dtype.kind, raw(target).dtype.kind} <= {"f", "V"}:
         raise RuntimeError("kl_div: Integral inputs not supported.")
     if log_target:
         losses = mul(exp(target), sub(target, input))
@@ -517,7 +517,10 @@ def hinge_embedding_loss(
     """
     reduction = reduction_of(size_average, reduce, reduction)
     zero = zeros_like(raw(input))
-    lack = clamp_min(sub(zero + margin, input), 0)
+    wanted = zero + margin
+    if zero.dtype.kind == "V":  # of which the sum with a Python number is float32
+        wanted = to_dtype(wanted, dtype=zero.dtype)
+    lack = clamp_min(sub(wanted, input), 0)
     apart = where(raw(target) != 1, lack, zero)
     together = where(raw(target) != -1, input, zero)
     return reduced(apart + together, reduction)

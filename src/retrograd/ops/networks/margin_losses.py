@@ -32,7 +32,7 @@ from retrograd.ops.selecting import any_of
 
 
 def _check_scores(word: str, self: Any) -> None:
-    kernel(word, "biuc")(self)
+    kernel(word, "biucV")(self)
     shape = list(self.shape)
     if len(shape) > 2 or 0 in shape[-1:]:
         raise RuntimeError(

@@ -243,14 +243,14 @@ def _added(mask: Any, name: str, query: Any, other: Any) -> Any:
     if mask is None:
         return None
     kind = raw(mask).dtype.kind
-    _insist(kind in "bf", f"only bool and floating types of {name} are supported")
+    _insist(kind in "bfV", f"only bool and floating types of {name} are supported")
     if other is not None and other.dtype != mask.dtype:
         warnings.warn(
             f"Support for mismatched {name} and attn_mask is deprecated. Use same type for both "
             "instead.",
             stacklevel=3,
         )
-    return mask if kind == "f" else query.new_zeros(mask.shape).masked_fill(mask, -math.inf)
+    return mask if kind != "b" else query.new_zeros(mask.shape).masked_fill(mask, -math.inf)
 
 
 def _one_wider(masks: Sequence[Any]) -> list[Any]:

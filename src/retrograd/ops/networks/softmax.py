@@ -44,7 +44,7 @@ def _check(name: str) -> Any:
     dimension."""
 
     def check(self: Raw, dim: int) -> None:
-        if self.dtype.kind == "f":
+        if self.dtype.kind in "fV":
             return
         last = "lastdim_" if dim >= self.ndim - 1 else ""
         kernel(f"{name}_{last}kernel_impl", "biuc")(self)

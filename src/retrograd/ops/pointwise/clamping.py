@@ -67,13 +67,13 @@ def _clamp_max(self: Raw, max: Any) -> Raw:
 
 # NumPy is faster with two bounds that are numbers than with one.
 def _at_least(self: Raw, min: Any) -> Raw:
-    if self.dtype.kind == "f":
+    if self.dtype.kind in "fV":
         return arrays.clip(self, min, math.inf)
     return arrays.clip(self, element(min, self.dtype), None)
 
 
 def _at_most(self: Raw, max: Any) -> Raw:
-    if self.dtype.kind == "f":
+    if self.dtype.kind in "fV":
         return arrays.clip(self, -math.inf, max)
     return arrays.clip(self, None, element(max, self.dtype))
 
@@ -162,6 +162,10 @@ def nan_to_num(input: Any, nan: Any = None, posinf: Any = None, neginf: Any = No
         tensor([0., 9., 2.])
     """
     check_tensor("nan_to_num", "input", 1, input)
+    if raw(input).dtype.kind == "V":  # which is computed with in a dtype that has larger numbers
+        largest = arrays.float_limits(raw(input).dtype).max
+        posinf = float(largest) if posinf is None else posinf
+        neginf = -float(largest) if neginf is None else neginf
     return _nan_to_num_of(input, nan=0.0 if nan is None else nan, posinf=posinf, neginf=neginf)
 
 

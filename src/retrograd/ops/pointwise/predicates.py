@@ -185,7 +185,7 @@ def is_signed(input: Any) -> bool:
         (True, False)
     """
     check_tensor("is_signed", "input", 1, input)
-    return bool(raw(input).dtype.kind in "ifc")
+    return bool(raw(input).dtype.kind in "ifcV")
 
 
 @public("torch method")

@@ -23,8 +23,9 @@ def no_half(name: str) -> Check:
     def check(*operands: Any, **options: Any) -> None:
         kernel(name)(*operands, **options)
         common = arrays.dtypes.result_type(operands)
-        if common.name == "float16":
-            raise NotImplementedError(f"\"{name}\" not implemented for 'Half'")
+        if common.name in ("float16", "bfloat16"):
+            word = arrays.dtypes.type_word(common)
+            raise NotImplementedError(f"\"{name}\" not implemented for '{word}'")
 
     return check
 

@@ -33,7 +33,8 @@ def in_dtype(self: Any, dtype: Any) -> Any:
 
 def widened(x: Any) -> Any:
     """Half-precision values in float32, in which sums over them are computed."""
-    return to_dtype(x, dtype=arrays.float32) if raw(x).dtype.name == "float16" else x
+    narrow = raw(x).dtype.name in ("float16", "bfloat16")
+    return to_dtype(x, dtype=arrays.float32) if narrow else x
 
 
 def narrowed(result: Any, dtype: Any) -> Any:
@@ -79,7 +80,7 @@ def sum(self: Any, dim: Dims = None, keepdim: bool = False, *, dtype: Any = None
 
 def check_mean_dtype(name: str, dtype: Any) -> None:
     """Refuse to compute a mean in a dtype that is asked for but has no fractions."""
-    if dtype is not None and dtype.numpy.kind not in "fc":
+    if dtype is not None and dtype.numpy.kind not in "fcV":
         raise RuntimeError(
             f"{name}(): could not infer output dtype. Optional dtype must be either a floating "
             f"point or complex dtype. Got: {arrays.dtypes.type_word(dtype.numpy)}"
@@ -107,7 +108,7 @@ def mean(self: Any, dim: Dims = None, keepdim: bool = False, *, dtype: Any = Non
     check_mean_dtype("mean", dtype)
     self = in_dtype(self, dtype)
     given = raw(self).dtype
-    if given.kind not in "fc":
+    if given.kind not in "fcV":
         raise RuntimeError(
             "mean(): could not infer output dtype. Input dtype must be either a floating point or "
             f"complex dtype. Got: {arrays.dtypes.type_word(given)}"

@@ -425,7 +425,7 @@ def linalg_vander(x: Any, *, N: int | None = None) -> Any:  # noqa: N803
                 [ 1,  2,  4,  8],
                 [ 1,  3,  9, 27]])
     """
-    if raw(x).dtype.name in ("bool", "float16"):
+    if raw(x).dtype.name in ("bool", "float16", "bfloat16"):
         raise RuntimeError(
             "linalg.vander supports floating point, complex, and integer tensors, but got "
             f"{dtypes.type_word(raw(x).dtype)}"

@@ -292,8 +292,8 @@ def _search(bounds: Any, wanted: Any, right: bool, out_int32: bool) -> Any:
     if not hasattr(wanted, "shape"):
         own = raw(bounds).dtype
         kinds = {bool: "b", int: "i", float: "f", complex: "c"}
-        ranks = "bifc"
-        if ranks.index(kinds[type(wanted)]) > ranks.index(own.kind.replace("u", "i")):
+        ranks = {"b": 0, "i": 1, "u": 1, "f": 2, "V": 2, "c": 3}
+        if ranks[kinds[type(wanted)]] > ranks[own.kind]:
             own = dtypes.result_type([raw(bounds), wanted])
         wanted = arrays.asarray(wanted, own)
     dtype = arrays.asarray(0).dtype if not out_int32 else dtypes.int32.numpy
