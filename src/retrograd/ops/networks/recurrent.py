@@ -282,7 +282,7 @@ _TWO = {
 
 
 @public("torch")
-@sections(_NETWORK, name="lstm", **_TWO)
+@sections(_NETWORK, 0, name="lstm", **_TWO)
 def lstm(*args: Any, **named: Any) -> tuple[Any, Any, Any]:
     """Long short-term memory network over sequences, as in ``nn.LSTM``.
 
@@ -299,7 +299,7 @@ def lstm(*args: Any, **named: Any) -> tuple[Any, Any, Any]:
 
 
 @public("torch")
-@sections(_NETWORK, name="gru", **_ONE)
+@sections(_NETWORK, 0, name="gru", **_ONE)
 def gru(*args: Any, **named: Any) -> tuple[Any, Any]:
     """Gated recurrent unit network over sequences, as in ``nn.GRU``.
 
@@ -317,7 +317,7 @@ def gru(*args: Any, **named: Any) -> tuple[Any, Any]:
 
 
 @public("torch")
-@sections(_NETWORK, name="rnn_tanh", **_ONE)
+@sections(_NETWORK, 0, name="rnn_tanh", **_ONE)
 def rnn_tanh(*args: Any, **named: Any) -> tuple[Any, Any]:
     """Elman network over sequences, with ``h = tanh(W x + U h + b)``, as in ``nn.RNN``.
 
@@ -335,7 +335,7 @@ def rnn_tanh(*args: Any, **named: Any) -> tuple[Any, Any]:
 
 
 @public("torch")
-@sections(_NETWORK, name="rnn_relu", **_ONE)
+@sections(_NETWORK, 0, name="rnn_relu", **_ONE)
 def rnn_relu(*args: Any, **named: Any) -> tuple[Any, Any]:
     """Elman network over sequences, with ``h = relu(W x + U h + b)``, as in ``nn.RNN``.
 
