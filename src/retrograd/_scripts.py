@@ -102,12 +102,14 @@ def compiled(script: Path) -> Any:
 def outcome(
     script: Path, code: Any, arguments: Sequence[str], as_torch: bool, module: str = "",
     failed: Callable[[Exception], None] | None = None,
+    ended: Callable[[dict[str, Any]], None] | None = None,
 ) -> int:  # fmt: skip
     """Run the script, show the error that ends it, and wait for its threads. The exit code that it
-    has by itself. ``module``: its name, if it is run by that. ``failed`` is told of the error."""
+    has by itself. ``module``: its name, if it is run by that. ``failed`` is told of the error, and
+    ``ended`` of the variables if there was none."""
     with installed() if as_torch else nullcontext():
         try:
-            _run_as_main(script, code, arguments, module)
+            variables = _run_as_main(script, code, arguments, module)
         except SystemExit as error:
             exit_code = _exit_code(error)
         except KeyboardInterrupt:
@@ -119,6 +121,8 @@ def outcome(
             exit_code = 1
         else:
             exit_code = 0
+            if ended is not None:
+                ended(variables)
         _join_threads()
     return exit_code
 
@@ -131,8 +135,11 @@ def _join_threads() -> None:
         left[0].join()
 
 
-def _run_as_main(script: Path, code: Any, arguments: Sequence[str], module: str) -> None:
-    """Run code as Python runs a script: as ``__main__``, with its own arguments and folder."""
+def _run_as_main(
+    script: Path, code: Any, arguments: Sequence[str], module: str
+) -> dict[str, Any]:
+    """Run code as Python runs a script: as ``__main__``, with its own arguments and folder. Its
+    variables."""
     main = ModuleType("__main__")
     main.__dict__.update(__file__=str(script), __builtins__=builtins)
     if module:
@@ -145,6 +152,7 @@ def _run_as_main(script: Path, code: Any, arguments: Sequence[str], module: str)
             sys.path[0:1] = [str(script.parent)]
         sys.modules["__main__"] = main
         exec(code, main.__dict__)
+        return main.__dict__
     finally:
         sys.argv, sys.path[:] = before[0], before[1]
         if before[2] is not None:

@@ -523,7 +523,7 @@ def test_a_script_that_fails(tmp_path: Path) -> None:
         (["folder"], "folder is a folder; give the name of a script"),
         (["broken.py"], "broken.py:1: '(' was never closed"),
         (["zero.py"], "source code string cannot contain null bytes"),
-        (["quiet.py"], "the script made no backward pass, so there is no page; does it call"),
+        (["quiet.py"], "the script made no backward pass, and no variable of it holds a result"),
         (["quiet.py", "--out", "no/x.html"], "no to write the page to"),
         (["quiet.py", "--out=folder"], "folder is a folder; give the name of a file"),
         (["quiet.py", "--pass", "0"], "'0' is not a whole number of at least 1"),
@@ -540,6 +540,40 @@ def test_mistakes_are_one_line(tmp_path: Path, arguments: list[str], said: str) 
     assert result.stderr.count("\n") == 1
     assert said in result.stderr
     assert not list(tmp_path.glob("*.html"))
+
+
+FORWARD = """\
+import retrograd as torch
+from retrograd import nn
+
+model = nn.Linear(3, 2)
+data = torch.ones(4, 3)
+hidden = model(data).tanh()
+out = hidden.sum()
+other = model.weight.exp()
+"""
+
+
+def test_a_script_without_a_backward_pass(tmp_path: Path, opened: Open) -> None:
+    (tmp_path / "forward.py").write_text(FORWARD, encoding="utf-8")
+    result = explain(tmp_path, "forward.py")
+    assert (result.returncode, result.stderr) == (0, "")
+    said = "no backward pass was run: the page shows what the program computed\n"
+    assert result.stdout == f"{said}\nThe page is forward-explained.html\n"
+    page = opened((tmp_path / "forward-explained.html").as_uri())
+    names = page.eval_on_selector_all(".node .label", "(all) => all.map((one) => one.textContent)")
+    assert {"model.weight", "model.bias", "data", "hidden", "out", "other", "Tanh", "Exp"} <= set(
+        names
+    )
+    assert page.is_hidden("#bar")
+    assert page.text_content("#panel h2") == "The graph"
+    assert not page.query_selector_all("#legend .state")
+    page.click(".node:has-text('hidden')")
+    card = page.text_content(".card.picked")
+    assert "hidden" in card
+    assert "step" not in card
+    page.click(".line:has-text('model.weight.exp()')")
+    assert page.get_attribute(".line.picked", "data-line") == "8"
 
 
 def test_the_page_is_opened_if_asked_for(tmp_path: Path) -> None:

@@ -186,13 +186,18 @@ class Tensors:
             for space in (frame.f_locals, frame.f_globals):
                 if id(space) not in looked:
                     looked.add(id(space))
-                    self._name_by(list(space.items()))
+                    self.name_by(list(space.items()))
             frame = user_frame(frame.f_back)
+        self.name_described()
+
+    def name_described(self) -> None:
+        """Give names that have become known to what was described without."""
         for seen, described in self._unnamed:
             described.name = described.name or seen.name
         self._unnamed.clear()
 
-    def _name_by(self, variables: Variables) -> None:
+    def name_by(self, variables: Variables) -> None:
+        """Know tensors by the names of variables."""
         shown = [(name, value) for name, value in variables if not name.startswith("_")]
         for prefix, module in modules_in(shown):
             self.name_by_module(module, prefix)

@@ -39,7 +39,7 @@ from retrograd.autograd._node import NOWHERE, AccumulateGrad, Node
 from retrograd.viz._answers import Answers
 from retrograd.viz._marks import Mark, marks_of
 from retrograd.viz._model import Graph, walk
-from retrograd.viz._naming import Names, named
+from retrograd.viz._naming import Names, named, tensors_in
 from retrograd.viz._pass_errors import PassError, is_installed
 from retrograd.viz._pass_values import differing_values, use_first_values
 from retrograd.viz._record_modules import Modules
@@ -65,6 +65,7 @@ class Story:
     ) -> None:
         self.passes: list[PassRecord] = []
         self.passes_left_out = 0
+        self.results: list[Any] = []  # of a program without passes
         self.title = title
         self.tensors = tensors
         self.modules = modules
@@ -78,6 +79,18 @@ class Story:
         self.passes.append(record)
         self.ends()
 
+    def keep_results(self, variables: dict[str, Any]) -> None:
+        """Keep what a program computed last, to be shown if it ran no backward pass: the tensors
+        that its variables hold and that no other of them was computed from."""
+        if self.passes:
+            return
+        found = list(variables.items())
+        self.tensors.name_by(found)
+        self.tensors.name_described()
+        by_node = {t._node: t for _, t in tensors_in(found) if t._node is not None}
+        used = set(walk(origin for node in by_node for origin in node.next_nodes)[0])
+        self.results = [tensor for node, tensor in by_node.items() if node not in used]
+
     def ends(self) -> None:
         """Discard cached results: more has been recorded."""
         for known in ("graph", "leaves", "marks", "names", "nodes_by_pass"):
@@ -90,6 +103,8 @@ class Story:
         """The graph of all nodes that passes began with; of graphs of the same structure, the
         first."""
         if not self.passes:
+            if self.results:
+                return Graph.of(self.results, names=self.names)
             if self.answers.has_cure:  # what went wrong is shown without a picture
                 return Graph()
             raise RuntimeError(

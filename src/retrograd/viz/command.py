@@ -78,14 +78,16 @@ def run(options: argparse.Namespace) -> int:
     more = {} if options.first_pass is None else {"max_passes": max(options.first_pass, 10)}
     with recording(title=script.name, threads=True, **more) as story, _warnings_of(story):
         failed = partial(story.answers.failed, story)
-        exit_code = outcome(script, code, arguments, options.as_torch, failed=failed)
+        exit_code = outcome(
+            script, code, arguments, options.as_torch, failed=failed, ended=story.keep_results
+        )
     sys.stdout.flush()
-    if story.passes or story.answers.has_cure:
+    if story.passes or story.answers.has_cure or story.results:
         _write(story.to_json(), out, options.first_pass or 1, options.open)
     elif exit_code == 0:
         raise UserError(
-            "the script made no backward pass, so there is no page; does it call .backward(), and "
-            "import retrograd (or torch, with --as-torch)?"
+            "the script made no backward pass, and no variable of it holds a result with a graph, "
+            "so there is no page; does it import retrograd (or torch, with --as-torch)?"
         )
     else:
         print("retrograd: no backward pass came before that, so no page", file=sys.stderr)
@@ -167,6 +169,8 @@ def summary(told: dict[str, Any]) -> str:
     from retrograd.autograd._explaining._words import bytes_text
 
     lines = [_pass_line(*alike) for alike in _alike(told)]
+    if not lines and told["graph"]["items"]:
+        lines.append("no backward pass was run: the page shows what the program computed")
     if len(lines) > 2 * LISTED:
         lines[LISTED:-1] = [f"... {len(lines) - LISTED - 1} more"]
     if told["limits"]["passes_left_out"]:

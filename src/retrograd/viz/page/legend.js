@@ -25,7 +25,9 @@ function showLegend(story) {
   const kinds = new Set(story.data.graph.items.map((item) => item.kind));
   const entries = [
     ...Object.entries(MEANINGS).filter(([kind]) => kinds.has(kind)),
-    ...Object.entries(STATE_MEANINGS).filter(([state]) => state !== "none" || isPartial(story)).map(([state, text]) => [`state ${state}`, [STATE_WORDS[state], text]]),
+    ...Object.entries(story.passes.length ? STATE_MEANINGS : {})
+      .filter(([state]) => state !== "none" || isPartial(story))
+      .map(([state, text]) => [`state ${state}`, [STATE_WORDS[state], text]]),
   ];
   const swatch = (looks) => h("span", { class: `swatch ${looks}`, "aria-hidden": "true" });
   byId("legend").append(...entries.map(([looks, [word, text]]) =>

@@ -58,6 +58,7 @@ class Page {
   showPasses() {
     const { passes } = this.story;
     byId("passes").hidden = passes.length < 2;
+    byId("bar").hidden = !passes.length;
     byId("pass").replaceChildren(...passes.map(({ how, place }, index) => h("option", { value: index },
       [`${index + 1} of ${passes.length}`, how ?? "backward()", place ? `line ${place[1]}` : null]
         .filter(Boolean).join(" · "))));

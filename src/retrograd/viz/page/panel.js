@@ -234,7 +234,8 @@ class Panel {
       ...this.answers(pass),
       pass ? this.welcome(pass) : h("header", { class: "head" },
         h("h2", null, this.story.items.size ? "The graph" : "No backward pass"),
-        h("p", { class: "quiet" }, this.story.items.size ? "No backward pass was recorded."
+        h("p", { class: "quiet" }, this.story.items.size ? "The program ran no backward pass. This is what it "
+          + "computed: click a box to see its value, or a line to see what it made."
           : "The program ran no backward pass, so there is no graph to step through.")),
       pass?.left_out ? this.trouble(`The pass took ${plural(pass.count, "step", "steps")}; `
         + `${plural(pass.left_out, "was", "were")} not kept.`) : null,
@@ -368,7 +369,7 @@ class Panel {
       value ? this.named(this.story.passes.length > 1 ? "value in this pass" : "value", value, "value") : null,
       this.gradNow,
       isStep ? null : h("p", { class: "quiet" },
-        item.kind === "group" ? "" : "It has no step in this pass.")));
+        item.kind === "group" || !this.story.passes.length ? "" : "It has no step in this pass.")));
   }
 
   /** A mark that belongs to no node and no line. */
