@@ -144,7 +144,7 @@ _LATER = {
     "load": "files", "save": "files", "compile": "compiler",
     "sparse_coo_tensor": "sparse", "sparse_csr_tensor": "sparse", "spmm": "sparse",
     **dict.fromkeys(_OLDER, "tensor._legacy"),
-    "_protocols": "numpy_protocols",
+    "_protocols": "numpy_protocols", "_assert": "_utils", "OutOfMemoryError": "cuda",
     "cond": "func._control", "scan": "func._control", "while_loop": "func._control",
     "vmap": "func", "get_num_threads": "tensor._limits", "set_num_threads": "tensor._limits",
 }  # fmt: skip
@@ -153,7 +153,7 @@ _MODULES = (
     "distributions", "fft", "files", "func", "functional", "fx", "hub", "integrate", "interpolate",
     "jit", "library", "linalg", "masked", "mps", "multiprocessing", "nn", "onnx", "optim",
     "optimize", "overrides", "pipeline", "profiler", "quasirandom", "random", "serialization",
-    "signal", "sparse", "special", "testing", "types", "utils", "version", "viz", "xpu",
+    "signal", "sparse", "special", "storage", "testing", "types", "utils", "version", "viz", "xpu",
 )  # fmt: skip
 _function, _FUNCTIONS = _namespace("retrograd", "torch")
 
@@ -161,7 +161,7 @@ _function, _FUNCTIONS = _namespace("retrograd", "torch")
 def __getattr__(name: str) -> _Any:
     import importlib
 
-    if name in _MODULES or name in ("_C", "_higher_order_ops"):
+    if name in _MODULES or name in ("_C", "_dynamo", "_higher_order_ops", "_utils"):
         return importlib.import_module(f"retrograd.{name}")
     if name.startswith("_foreach_"):
         return importlib.import_module("retrograd.tensor._foreach").over_lists(name)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
-from typing import Any, Final, NoReturn, TypeVar
+from typing import Any, Final, NamedTuple, NoReturn, TypeVar
 
 from retrograd.nn.module import Module
 
@@ -115,7 +115,15 @@ def _no_files(*given: Any, **named: Any) -> NoReturn:
 
 
 load = save = _no_files
-Attribute = annotate
+
+
+class Attribute(NamedTuple):
+    """A value of a module with its type, which programs give to TorchScript."""
+
+    value: Any
+    type: Any
+
+
 
 
 class ScriptModule(Module):

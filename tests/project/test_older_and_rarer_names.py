@@ -33,6 +33,28 @@ B.baddbmm(2, B, B)
 """
 EXPRESSIONS = """
 torch.block_diag()
+F.fractional_max_pool3d(torch.ones(0, 3, 6, 6, 6), 2, output_size=3).shape
+F.fractional_max_pool2d(torch.arange(72.0).reshape(1, 2, 6, 6), 2, output_size=3)
+nn.Module.call_super_init, nn.parameter.is_lazy(nn.Linear(2, 3).weight)
+nn.Module(3)
+nn.Module(k=3)
+nn.parameter.UninitializedParameter.__name__, nn.parameter.is_lazy(nn.LazyLinear(3).weight)
+nn.modules.linear.NonDynamicallyQuantizableLinear(2, 3)
+nn.modules.transformer._get_clones(nn.Linear(2, 3), 2)
+nn.grad.conv2d_input((1, 2, 5, 5), torch.ones(3, 2, 3, 3), torch.ones(1, 3, 3, 3)).sum((0, 2, 3))
+nn.grad.conv1d_weight(torch.ones(1, 4, 5), (2, 2, 2), torch.ones(1, 2, 2), stride=2, groups=2)
+nn.init.xavier_uniform(torch.ones(2, 2)), nn.init.constant(torch.ones(2), 3)
+torch._assert(True, "x")
+torch._assert(False, "x is wrong")
+torch._utils._flatten_dense_tensors([v, A])
+torch._utils._unflatten_dense_tensors(torch.arange(6.0), [v, A])
+torch._dynamo.is_compiling(), torch._dynamo.config.suppress_errors
+issubclass(torch.OutOfMemoryError, RuntimeError), torch.cuda.OutOfMemoryError.__name__
+torch.storage.UntypedStorage is torch.UntypedStorage
+torch.utils.dlpack.from_dlpack(torch.utils.dlpack.to_dlpack(torch.ones(2)))
+torch.jit.Attribute(3, int).value
+torch._foreach_maximum_([v + 0], [2 * v]), torch._foreach_minimum_([v + 0], 0.5)
+torch._foreach_maximum([v, A], 1.5), torch._foreach_erf_([v + 0])
 torch.ones(2).new_empty_strided((2, 3), (1, 2)).stride()
 torch.ones(2).new_empty_strided((2,), (3,), dtype=torch.int8).dtype
 torch.resize_as_(torch.ones(4), torch.ones(2, 2))
@@ -75,8 +97,21 @@ B = torch.stack([A, A.T, A + 1])
 """
 
 
+SUPER = """
+class Other:
+    def __init__(self, k): self.k = k
+class M(nn.Module, Other):
+    call_super_init = True
+M(3).k, M(k=4).k, sorted(M(1)._parameters)
+"""
+
+
 def compare(torch: Any, program: str) -> None:
     assert outcome(retrograd, program) == outcome(torch, program)
+
+
+def test_modules_that_pass_arguments_on(torch: Any) -> None:
+    compare(torch, SUPER)
 
 
 @pytest.mark.parametrize("expression", (FACTORS + EXPRESSIONS).strip().split("\n"))

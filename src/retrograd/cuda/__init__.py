@@ -12,6 +12,10 @@ from typing import Any, NoReturn
 from retrograd.cuda import amp as amp
 
 
+class OutOfMemoryError(RuntimeError):
+    """What programs catch where the memory of a GPU may not suffice; never raised here."""
+
+
 def is_available() -> bool:
     """Whether tensors can be on a GPU: no."""
     return False

@@ -90,6 +90,8 @@ _ELSEWHERE = {
 }  # fmt: skip
 
 if TYPE_CHECKING:
+    from retrograd.nn import common_types as common_types
+    from retrograd.nn import grad as grad
     from retrograd.nn import modules as modules
     from retrograd.nn import parallel as parallel
     from retrograd.nn import utils as utils
@@ -101,6 +103,6 @@ if TYPE_CHECKING:
     from retrograd.nn.sync_batch_norm import SyncBatchNorm as SyncBatchNorm
 else:
     __getattr__, __dir__ = _later(
-        __name__, ("modules", "parallel", "utils"),
+        __name__, ("common_types", "grad", "modules", "parallel", "utils"),
         {name: f"nn.{place}" for place, names in _ELSEWHERE.items() for name in names},
     )  # fmt: skip

@@ -40,7 +40,7 @@ def _pooled(
     # PyTorch takes the samples of two dimensions in the other order.
     order = (1, 0) if spatial == 2 else (0, 1, 2)
     indices = wrap(arrays.windows.windows_at_random(samples.numpy(), shape, kernel, out, order))
-    windows = batched.reshape(count, channels, -1).gather(2, indices.reshape(count, channels, -1))
+    windows = batched.flatten(2).gather(2, indices.flatten(2))
     values, which = windows.reshape(indices.shape).max(-1)
     result = values.reshape(count, channels, *out)
     found = indices.gather(3, which.unsqueeze(-1)).reshape(count, channels, *out)

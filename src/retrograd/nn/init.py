@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import warnings
 from typing import Any
 
+from retrograd._later import MissingNameError
 from retrograd.autograd.grad_mode import no_grad
 from retrograd.ops._sections import sections
 from retrograd.ops.piecewise import where
@@ -416,6 +418,27 @@ def sparse_(
         zeros = order[: math.ceil(sparsity * rows)]
         tensor[zeros, column] = 0
     return tensor
+
+
+_DEPRECATED = ("constant", "dirac", "eye", "kaiming_normal", "kaiming_uniform", "normal",
+               "orthogonal", "sparse", "uniform", "xavier_normal", "xavier_uniform")  # fmt: skip
+
+
+def __getattr__(name: str) -> Any:
+    """The older names of the functions, which warn."""
+    if name not in _DEPRECATED:
+        raise MissingNameError(name, __name__)
+    function = globals()[f"{name}_"]
+
+    @functools.wraps(function)
+    def older(*args: Any, **named: Any) -> Any:
+        warnings.warn(
+            f"`nn.init.{name}` is now deprecated in favor of `nn.init.{name}_`.",
+            FutureWarning, stacklevel=2,
+        )  # fmt: skip
+        return function(*args, **named)
+
+    return older
 
 
 __all__ = [

@@ -9,6 +9,7 @@ from retrograd.arrays import dtypes
 from retrograd.autograd.grad_mode import no_grad
 from retrograd.nn._calling import CallableModule
 from retrograd.nn._state import IncompatibleKeys
+from retrograd.nn._tree import Tree
 from retrograd.nn.parameter import Parameter
 from retrograd.tensor._device import device, is_meta
 from retrograd.tensor._like import empty_like
@@ -36,10 +37,20 @@ class Module(CallableModule):
     """
 
     training: bool
+    call_super_init: bool = False  # whether ``__init__`` passes its arguments on to other bases
 
-    def __init__(self) -> None:
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        if not self.call_super_init:
+            name = f"{type(self).__name__}.__init__()"
+            if kwargs:
+                raise TypeError(f"{name} got an unexpected keyword argument '{next(iter(kwargs))}'")
+            if args:
+                count = len(args) + 1
+                raise TypeError(f"{name} takes 1 positional argument but {count} were given")
         super().__init__()
         self.training = True
+        if self.call_super_init:
+            super(Tree, self).__init__(*args, **kwargs)
 
     # -- modes ---------------------------------------------------------------------------------
 

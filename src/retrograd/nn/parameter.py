@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import importlib
 from typing import Any
 
 from retrograd import arrays
+from retrograd._later import MissingNameError
 from retrograd.autograd._history import meta_of
 from retrograd.tensor._creation import empty
 from retrograd.tensor._overrides import disabled
@@ -98,3 +100,10 @@ def _rebuild(kind: type[Parameter], data: Any, requires_grad: bool) -> Parameter
 
 
 __all__ = ["Buffer", "Parameter"]
+
+
+def __getattr__(name: str) -> Any:
+    """Parameters and buffers without a shape, which are defined with lazy modules."""
+    if name not in ("UninitializedBuffer", "UninitializedParameter", "is_lazy"):
+        raise MissingNameError(name, __name__)
+    return getattr(importlib.import_module("retrograd.nn.lazy"), name)

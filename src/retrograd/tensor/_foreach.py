@@ -19,6 +19,8 @@ def over_lists(name: str) -> Callable[..., Any]:
     method = _METHODS.get(name.removeprefix("_foreach_"), name.removeprefix("_foreach_"))
     in_place = method.endswith("_")
     called: Any = getattr(Tensor, method, None) if method else None
+    if called is None and in_place and hasattr(Tensor, method[:-1]):
+        called = _written_over(method[:-1])
     if called is None:
         raise MissingNameError(name, "retrograd")
 
@@ -40,6 +42,11 @@ def over_lists(name: str) -> Callable[..., Any]:
     return function
 
 
+def _written_over(method: str) -> Callable[..., Any]:
+    """A method in place that Tensors do not have: ``maximum_``."""
+    return lambda x, *args, **named: x.copy_(getattr(x, method)(*args, **named))
+
+
 def _each(x: Any, count: int) -> list[Any]:
     """An argument for each tensor: an element of a list, or of a tensor of one dimension."""
     if isinstance(x, (list, tuple)):
@@ -58,6 +65,9 @@ def _call(called: Any, method: str, x: Any, given: list[Any], options: dict[str,
     base = method.removesuffix("_")
     if base in ("addcmul", "addcdiv") and len(given) == 3:
         return called(x, *given[:2], value=given[2])
+    if base in ("maximum", "minimum") and isinstance(given[0], (int, float)):
+        clamp = "clamp_min" if base == "maximum" else "clamp_max"
+        return getattr(x, method.replace(base, clamp))(given[0])
     if base == "norm":
         return called(x, given[0] if given else options.get("ord", 2))
     return called(x, *given, **options)

@@ -4,6 +4,7 @@ Its files are here by name: ``nn.modules.conv`` gives all names of ``nn``, and t
 PyTorch has there.
 """
 
+import copy
 from typing import Any
 
 from retrograd import nn
@@ -22,6 +23,21 @@ from retrograd.nn import (
 )
 from retrograd.nn.modules import module as module
 
+
+class NonDynamicallyQuantizableLinear(nn.Linear):
+    """``Linear`` by the name that PyTorch's attention gives its last layer."""
+
+
+def _get_clones(module: Any, N: int) -> Any:  # noqa: N803
+    """A list of copies of a module.
+
+    Args:
+        module: The module.
+        N: The number of copies.
+    """
+    return nn.ModuleList(copy.deepcopy(module) for _ in range(N))
+
+
 # The base classes and helpers of PyTorch's files, which are called otherwise here.
 _OTHERWISE: dict[str, dict[str, Any]] = {
     "loss": {"_Loss": _loss.Loss, "_WeightedLoss": _loss.WeightedLoss},
@@ -36,8 +52,10 @@ _OTHERWISE: dict[str, dict[str, Any]] = {
                 "_AdaptiveAvgPoolNd": pooling._AdaptiveAvgPool},
     "padding": {"_ConstantPadNd": padding._Constant},
     "activation": {}, "adaptive": {}, "channelshuffle": {}, "container": {}, "distance": {},
-    "flatten": {}, "fold": {}, "lazy": {}, "linear": {}, "normalization": {}, "pixelshuffle": {},
-    "rnn": {}, "sparse": {}, "transformer": vars(transformer), "upsampling": {}, "utils": {},
+    "flatten": {}, "fold": {}, "lazy": {},
+    "linear": {"NonDynamicallyQuantizableLinear": NonDynamicallyQuantizableLinear},
+    "normalization": {}, "pixelshuffle": {}, "rnn": {}, "sparse": {},
+    "transformer": {**vars(transformer), "_get_clones": _get_clones}, "upsampling": {}, "utils": {},
 }  # fmt: skip
 module._IncompatibleKeys = _state.IncompatibleKeys  # type: ignore[attr-defined]
 
