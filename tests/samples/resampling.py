@@ -43,6 +43,8 @@ GROUPS = {
         *every(_F + "interpolate({x}, {size}, mode='{mode}')", x="rs2; rsturn",
                size="(5, 6); 2; (1, 7); scale_factor=2; scale_factor=(1.7, 0.6)",
                mode="nearest; nearest-exact; bilinear; bicubic; area"),
+        *every(_F + "interpolate(rslarge, {size}, mode='lanczos', antialias=True)",
+               size="(2, 3); scale_factor=0.4; (9, 8)"),
         *every(_F + "interpolate(rslarge, {size}, mode='{mode}', antialias=True, "
                     "align_corners={align})",
                size="(4, 5); (12, 5); scale_factor=0.4; 1; (9, 11)", mode="bilinear; bicubic",
@@ -92,6 +94,8 @@ ERRORS = calls(f"""
     {_F}interpolate(?) <- rsint[0], 6, mode='linear'; rsc, 6; rsc, 6, mode='bilinear'
     {_F}interpolate(?) <- rsc, 6, mode='bicubic'; rsc[0], 6, mode='linear'
     {_F}interpolate(?) <- rsc[0], 6; rsc[None], 6; rsc[None], 6, mode='trilinear'
+    {_F}interpolate(rslarge, 2, mode='lanczos', ?) <- align_corners=True; antialias=False
+    {_F}interpolate(rslarge, 2, mode='lanczos', antialias=True, align_corners=True)
     {_F}interpolate(?) <- rsc, 6, mode='bilinear', antialias=True
     {_F}interpolate(?) <- rs2, 6, mode='area', align_corners=False
     torch.pixel_shuffle(?) <- rsun, 2; mat, 2; rspix, 0; rspix, -1

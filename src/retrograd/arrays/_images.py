@@ -185,7 +185,7 @@ def _antialiased(
 ) -> Map:
     """Each new pixel is a weighted mean over all old ones that it covers."""
     scale = _scale(size, count, align_corners, factor)
-    reach = 1.0 if mode.startswith("linear") else 2.0
+    reach = {"linear": 1.0, "cubic": 2.0, "lanczos": 3.0}[mode.removesuffix("-antialias")]
     support = reach * max(scale, 1.0)
     rows = []
     for i in range(count):
@@ -208,6 +208,8 @@ def _antialiased(
 def _filter(distance: Raw, reach: float) -> Raw:
     if reach == 1:
         return np.maximum(1 - distance, 0)
+    if reach == 3:
+        return np.where(distance < 3, np.sinc(distance) * np.sinc(distance / 3), 0.0)
     a = -0.5
     inner = ((a + 2) * distance - (a + 3)) * distance**2 + 1
     outer = ((distance - 5) * distance + 8) * distance * a - 4 * a

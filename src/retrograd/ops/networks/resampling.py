@@ -74,6 +74,7 @@ _KINDS = {
     ("cubic", 2): ("bicubic2d", "Bicubic2D", "compute_indices_weights_cubic"),
     ("linear-antialias", 2): ("bilinear2d_aa", "Bilinear2DAa", "compute_index_ranges_weights"),
     ("cubic-antialias", 2): ("bicubic2d_aa", "Bicubic2DAa", "compute_index_ranges_weights"),
+    ("lanczos-antialias", 2): ("lanczos2d_aa", "Lanczos2DAa", "compute_index_ranges_weights"),
 }
 RESIZE: dict[tuple[str, int], Linear] = {
     key: declare(
@@ -168,12 +169,12 @@ def interpolate(
         size: sizes of the output, an int or a tuple with one for each spatial dimension.
         scale_factor: factors in place of sizes; one of the two must be given.
         mode: "nearest", "linear" (3-D input), "bilinear" or "bicubic" (4-D), "trilinear" (5-D),
-            "area" or "nearest-exact".
+            "area", "nearest-exact", or "lanczos" (4-D, with ``antialias``).
         align_corners: align the centers of the elements at the corners, and not the corners
             themselves. Not for "nearest".
         recompute_scale_factor: compute the factors anew from the sizes of the output.
-        antialias: smooth when the output is smaller than the input. Only for "bilinear" and
-            "bicubic".
+        antialias: smooth when the output is smaller than the input. Only for "bilinear",
+            "bicubic" and "lanczos".
 
     Returns:
         The resized input.
@@ -192,7 +193,11 @@ def interpolate(
         )
     ndim = len(input.shape)
     counts, scales = _wanted(input, size, scale_factor, recompute_scale_factor)
-    if antialias and not (mode in ("bilinear", "bicubic") and ndim == 4):
+    if mode == "lanczos" and (align_corners or not antialias):
+        raise ValueError("Lanczos mode " + (
+            "does not support align_corners=True" if align_corners else "requires antialias=True"
+        ))  # fmt: skip
+    if antialias and not (mode in ("bilinear", "bicubic", "lanczos") and ndim == 4):
         raise ValueError(
             "Anti-alias option is restricted to bilinear, bicubic, and lanczos modes and requires "
             "a 4-D tensor as input"
