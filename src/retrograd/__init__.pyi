@@ -41,6 +41,7 @@ from retrograd import serialization as serialization
 from retrograd import signal as signal
 from retrograd import sparse as sparse
 from retrograd import special as special
+from retrograd import storage as storage
 from retrograd import testing as testing
 from retrograd import types as types
 from retrograd import utils as utils

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any, Protocol, TypeVar
+from typing import Any, NoReturn, Protocol, TypeVar
 
 from retrograd.arrays import dtypes
 from retrograd.ops._sections import complete
 from retrograd.tensor._tensor import Tensor
 
-__all__ = ["amax", "amin", "argmax", "argmin", "cumprod", "cumsum", "log_softmax", "logaddexp",
-           "logsumexp", "mean", "median", "norm", "normalize", "prod", "softmax", "softmin", "std",
-           "sum", "var"]  # fmt: skip
+__all__ = [
+    "MaskedTensor", "amax", "amin", "argmax", "argmin", "as_masked_tensor", "cumprod", "cumsum",
+    "log_softmax", "logaddexp", "logsumexp", "masked_tensor", "mean", "median", "norm",
+    "normalize", "prod", "softmax", "softmin", "std", "sum", "var",
+]  # fmt: skip
 
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -416,3 +418,28 @@ def logaddexp(
     second = _filled(_floats("logaddexp", other, dtype), other_mask, -math.inf)
     result: Tensor = first.logaddexp(second)
     return result
+
+
+class MaskedTensor:
+    """PyTorch's prototype of a tensor with a mask, which is not here: NotImplementedError."""
+
+    def __new__(cls, data: Any, mask: Any, requires_grad: bool = False) -> NoReturn:
+        raise NotImplementedError(
+            "retrograd has no masked tensors, which are a prototype in PyTorch: give the mask to a "
+            "function of torch.masked, as in torch.masked.sum(data, mask=mask), or fill what does "
+            "not count with data.masked_fill(~mask, value)."
+        )
+
+
+def masked_tensor(data: Any, mask: Any, requires_grad: bool = False) -> NoReturn:
+    """Not supported: an error that says what to do.
+
+    Args:
+        data: The tensor.
+        mask: Which elements count.
+        requires_grad: Whether it requires grad.
+    """
+    MaskedTensor(data, mask, requires_grad)
+
+
+as_masked_tensor = masked_tensor

@@ -61,3 +61,6 @@ def test_what_there_is_not_says_what_to_do() -> None:
     with pytest.raises(NotImplementedError, match="export that"):
         retrograd.onnx.export(retrograd.nn.Linear(1, 1), retrograd.ones(1), "model.onnx")
     assert not retrograd.onnx.is_in_onnx_export()
+    with pytest.raises(NotImplementedError, match=r"torch\.masked\.sum\(data, mask=mask\)"):
+        retrograd.masked.masked_tensor(retrograd.ones(2), retrograd.tensor([True, False]))
+    assert not isinstance(retrograd.ones(2), retrograd.masked.MaskedTensor)
