@@ -18,7 +18,7 @@ from types import ModuleType
 from typing import Any, NamedTuple
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tests"))
-from docstring_coverage import SECTION, Entry, entries
+from docstring_coverage import NAMESPACES, SECTION, Entry, entries
 
 import retrograd
 from retrograd.ops._index import INDEX
@@ -29,20 +29,24 @@ SHOWN_DEFAULTS = (type(None), bool, int, float, complex, str, tuple)
 CODE = re.compile(r"(``.+?``|`[^`\n]+`)", re.S)
 # What an argument is named by: "dim", "*tensors", "foreach, fused", "p (float)".
 ARGUMENT = re.compile(r"^((?:\*{0,2}\w+)(?:, \*{0,2}\w+)*)((?: \([^)]*\))?):\s*(.*)$")
-# Topics of the functions of ``torch``: title, file, and the modules that declare them.
+# Topics of the functions of ``torch``: title, file, some names, and the modules that declare them.
 TOPICS = (
-    ("Creating tensors", "creation", (
+    ("creating tensors", "creation", "tensor zeros arange randn from_numpy", (
         "tensor._creation", "tensor._like", "tensor._ranges", "tensor._randoms", "tensor._windows",
         "tensor._conversion", "tensor._rng", "arrays._generator", "ops.sampling", "tensor._indices",
+        "tensor._memory",
     )),
-    ("Element by element", "elementwise", (
-        "ops.pointwise", "ops.elementwise", "ops.piecewise", "ops.comparisons",
+    ("element by element", "elementwise", "exp sin pow maximum clip", (
+        "ops.pointwise", "ops.elementwise", "ops.piecewise", "ops.comparisons", "tensor._methods",
     )),
-    ("Reductions and scans", "reductions", ("ops.reductions",)),
-    ("Shapes, indexing, sorting", "shapes", ("ops.shapes", "ops.linear", "ops.selecting")),
-    ("Linear algebra", "algebra", ("ops.algebra", "ops.products", "ops.multilinear")),
-    ("Networks and signals", "networks", ("ops.networks", "ops.signals")),
-    ("Types, modes, files and more", "more", ("",)),
+    ("reductions and scans", "reductions", "sum mean max std cumsum", ("ops.reductions",)),
+    ("shapes, indexing, sorting", "shapes", "cat reshape gather sort roll", (
+        "ops.shapes", "ops.linear", "ops.selecting")),
+    ("linear algebra", "algebra", "matmul einsum kron cross det", (
+        "ops.algebra", "ops.products", "ops.multilinear")),
+    ("networks and signals", "networks", "conv2d dropout embedding lstm stft", (
+        "ops.networks", "ops.signals")),
+    ("types, modes, files and more", "more", "no_grad save compile set_default_dtype", ("",)),
 )  # fmt: skip
 # The other pages: namespaces, with what each is about.
 SPACES = {
@@ -85,6 +89,7 @@ SPACES = {
     "files": "Saving and loading",
     "distributed": "Communication between processes",
     "pipeline": "Models split across processes",
+    "profiler": "Where time and memory go",
     "viz": "Pictures of graphs, and pages that step through a pass",
     "testing": "Comparing tensors in tests",
 }  # fmt: skip
@@ -100,20 +105,24 @@ class Written(NamedTuple):
 
 def pages(only: Iterable[str] = ()) -> Iterator[Written]:
     """All pages of the reference, or those of some namespaces."""
-    wanted = set(only) or {"torch", "Tensor", *SPACES}
+    spaces = [*SPACES, *(name for name in NAMESPACES if name not in {"torch", "Tensor", *SPACES})]
+    wanted = set(only) or {"torch", "Tensor", *spaces}
     written = []
     if "torch" in wanted:
         by_topic = _by_topic()
-        for title, file, _ in TOPICS:
-            text = _page(f"torch: {title.lower()}", "", by_topic[file])
-            written.append(Written(f"torch: {title.lower()}", f"torch-{file}.md", text))
+        for title, file, *_ in TOPICS:
+            text = _page(f"torch: {title}", "", by_topic[file])
+            written.append(Written(f"torch: {title}", f"torch-{file}.md", text))
     if "Tensor" in wanted:
         text = _page("torch.Tensor", retrograd.Tensor.__doc__ or "", entries("Tensor"))
         written.append(Written("torch.Tensor", "Tensor.md", text))
-    for space in SPACES:
+    for space in spaces:
         if space in wanted:
             module = importlib.import_module(f"retrograd.{space}")
-            text = _page(f"torch.{space}", inspect.getdoc(module) or "", entries(space))
+            doc = inspect.getdoc(module) or ""
+            if "loaded name by name" in doc:  # which is about the source
+                doc = f"{SPACES[space]}."
+            text = _page(f"torch.{space}", doc, entries(space))
             written.append(Written(f"torch.{space}", f"{space}.md", text))
     return iter([Written("Overview", "index.md", _overview(written)), *written])
 
@@ -126,16 +135,27 @@ def _overview(written: list[Written]) -> str:
         "`import retrograd as torch`.", "",
         "[Operations](../operations.md) lists the derivative of every operation, and "
         "[Differences](../differences.md) says where behaviour differs from PyTorch's.", "",
-        "| page | |", "| --- | --- |",
+        "| page | names | |", "| --- | --- | --- |",
     ]  # fmt: skip
-    about = {"torch.Tensor": "Methods and attributes of tensors"}
+    about = {f"torch: {title}": _listed(names) for title, _, names, _ in TOPICS}
+    about["torch.Tensor"] = "Methods and attributes of tensors"
     for page in written:
         count = len(re.findall(r"^`````+\{py:", page.text, re.M))
-        said = about.get(page.title) or SPACES.get(page.title.removeprefix("torch."), "")
-        said = said or page.title.removeprefix("torch: ").capitalize()
-        lines.append(f"| [`{page.title}`]({page.path}) | {said} ({count} names) |")
+        space = page.title.removeprefix("torch.")
+        said = about.get(page.title) or SPACES.get(space) or _about(space)
+        lines.append(f"| [{page.title}]({page.path}) | {count} | {said} |")
     lines += ["", "```{toctree}", ":hidden:", "", *(page.path for page in written), "```"]
     return "\n".join(lines) + "\n"
+
+
+def _listed(names: str) -> str:
+    return ", ".join(f"`{name}`" for name in names.split()) + ", ..."
+
+
+def _about(space: str) -> str:
+    """What a namespace that is not among ``SPACES`` says of itself."""
+    doc = inspect.getdoc(importlib.import_module(f"retrograd.{space}")) or ""
+    return _escaped(_summary(doc).partition(". ")[0].rstrip("."))
 
 
 @functools.cache
@@ -148,12 +168,12 @@ def _declared() -> dict[str, str]:
 
 def _by_topic() -> dict[str, list[Entry]]:
     """The entries of ``torch``, by the file of their topic."""
-    found: dict[str, list[Entry]] = {file: [] for _, file, _ in TOPICS}
+    found: dict[str, list[Entry]] = {file: [] for _, file, *_ in TOPICS}
     topic = ""
     for entry in entries("torch"):
         if entry.kind in ("function", "class"):  # a member stays with its class
             module = _module_of(entry.name.removeprefix("torch."), entry.value)
-            topic = next(f for _, f, starts in TOPICS if module.startswith(starts))
+            topic = next(f for _, f, _, starts in TOPICS if module.startswith(starts))
         found[topic].append(entry)
     return found
 
