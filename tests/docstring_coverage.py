@@ -37,7 +37,8 @@ NAMESPACES = (
     "optim.swa_utils", "autograd", "autograd.forward_ad", "autograd.function",
     "autograd.functional", "autograd.graph", "func", "linalg", "fft", "special", "random",
     "utils.checkpoint", "utils.data", "amp", "files", "distributed", "distributions",
-    "distributions.kl", "distributions.utils", "pipeline", "viz",
+    "distributions.kl", "distributions.utils", "pipeline", "viz", "optimize", "integrate",
+    "interpolate", "masked", "testing", "utils.dlpack", "utils.tensorboard", "quasirandom",
 )  # fmt: skip
 PARTS = ("text", "args", "returns", "shape", "example")
 SECTION = re.compile(r"^(Args|Arguments|Returns|Yields|Raises|Shape|Example|Examples|Note):\s*$")

@@ -92,6 +92,12 @@ SPACES = {
     "profiler": "Where time and memory go",
     "viz": "Pictures of graphs, and pages that step through a pass",
     "testing": "Comparing tensors in tests",
+    "quasirandom": "Sobol sequences",
+    "array_api": "The functions of the array API standard",
+    "overrides": "Functions that handle classes of your own",
+    "jit": "Names of scripting and tracing, for programs that use them",
+    "hub": "Models and weights from elsewhere",
+    "utils.tensorboard": "Logs for TensorBoard",
 }  # fmt: skip
 
 

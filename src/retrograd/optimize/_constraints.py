@@ -33,6 +33,12 @@ class Bounds(NamedTuple):
         lb: The lower bounds.
         ub: The upper bounds.
         keep_feasible: Whether methods that can must stay within the bounds all the time.
+
+    Example:
+        >>> import retrograd as torch
+        >>> from retrograd.optimize import Bounds, minimize
+        >>> minimize(lambda x: (x - 3) ** 2, torch.tensor(0.0), bounds=Bounds(-1.0, 2.0)).x
+        tensor(2.)
     """
 
     lb: Any = -INFINITY
@@ -48,6 +54,13 @@ class LinearConstraint(NamedTuple):
         lb: The lower limits.
         ub: The upper limits.
         keep_feasible: Whether methods that can must keep to the constraint all the time.
+
+    Example:
+        >>> import retrograd as torch
+        >>> from retrograd.optimize import LinearConstraint, minimize
+        >>> total = LinearConstraint(torch.ones(1, 2), 1.0, 1.0)  # x[0] + x[1] = 1
+        >>> minimize(lambda x: (x**2).sum(), torch.zeros(2), constraints=total).x
+        tensor([0.5000, 0.5000])
     """
 
     A: Any
@@ -64,6 +77,13 @@ class NonlinearConstraint(NamedTuple):
         lb: The lower limits.
         ub: The upper limits.
         keep_feasible: Whether methods that can must keep to the constraint all the time.
+
+    Example:
+        >>> import retrograd as torch
+        >>> from retrograd.optimize import NonlinearConstraint, minimize
+        >>> disk = NonlinearConstraint(lambda x: (x**2).sum(), -torch.inf, 2.0)
+        >>> minimize(lambda x: x.sum(), torch.ones(2), constraints=disk).x
+        tensor([-1.0000, -1.0000])
     """
 
     fun: Callable[..., Any]

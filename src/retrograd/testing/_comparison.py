@@ -212,6 +212,10 @@ def assert_allclose(
         atol: the absolute tolerance.
         equal_nan: whether NaN is equal to NaN.
         msg: the message of the error.
+
+    Example:
+        >>> from retrograd.testing import assert_allclose
+        >>> assert_allclose([1.0, 2.0], [1.0, 2.0 + 1e-8])
     """
     a, b = (x if isinstance(x, Tensor) else tensor(x) for x in (actual, expected))
     assert_close(a, b, rtol=rtol, atol=atol, equal_nan=equal_nan, check_dtype=False,

@@ -15,6 +15,12 @@ def to_dlpack(tensor: Any) -> Any:
 
     Returns:
         The capsule.
+
+    Example:
+        >>> import retrograd as torch
+        >>> from retrograd.utils.dlpack import to_dlpack
+        >>> type(to_dlpack(torch.tensor([1.0, 2.0]))).__name__
+        'PyCapsule'
     """
     return tensor.__dlpack__()
 
