@@ -34,6 +34,7 @@ from benchmarks.libraries import BY_KEY, Library, Run, by_hand
 from benchmarks.libraries._inputs import Inputs, make_inputs
 
 MEMORY_OPERATIONS = 1_000_000
+RECORDED_STEPS = 300
 TOLERANCE = 1e-3  # of the largest element, in float32 over a hundred steps
 
 TIME_COLUMNS = (
@@ -212,6 +213,59 @@ def measure_memory(program: Program, plan: Plan) -> Result:
     return Result(program.name, title, used(MEMORY_COLUMNS, rows), rows, program.targets)
 
 
+MEASURE_RECORDING = """
+import importlib, json, sys, time
+
+torch, steps = importlib.import_module(sys.argv[1]), int(sys.argv[2])
+viz = importlib.import_module(sys.argv[1] + ".viz")
+torch.manual_seed(0)
+nn = torch.nn
+model = nn.Sequential(nn.Linear(64, 256), nn.ReLU(), nn.Linear(256, 256), nn.ReLU(),
+                      nn.Linear(256, 10))
+optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+x, target = torch.randn(64, 64), torch.randint(0, 10, (64,))
+
+def run(count):
+    start = time.perf_counter()
+    for _ in range(count):
+        optimizer.zero_grad()
+        nn.functional.cross_entropy(model(x), target).backward()
+        optimizer.step()
+    return time.perf_counter() - start
+
+run(10)
+with viz.recording():
+    run(1)
+figures = []
+for _ in range(5):
+    plain = run(steps)
+    with viz.recording():
+        kept = run(10)  # as many passes as are kept
+        rest = run(steps - 10)
+    figures.append((plain / steps, kept / 10 / (plain / steps), (kept + rest) / plain))
+print(json.dumps([sorted(column)[2] for column in zip(*figures)]))
+"""
+
+RECORDING_COLUMNS = (
+    Column("seconds", "time/step", show_seconds),
+    Column("kept", "× in a pass that is kept", show_ratio),
+    Column("ratio", "× over the run", show_ratio),
+)
+
+
+def measure_recording(program: Program, plan: Plan) -> Result:
+    """What ``viz.recording`` costs in a training run."""
+    rows = []
+    for library in plan.libraries:
+        if library.key == "retrograd":
+            plan.progress.say(program.name)
+            found = in_fresh_process(MEASURE_RECORDING, library.module, str(RECORDED_STEPS))
+            figures = dict(zip(("seconds", "kept", "ratio"), found, strict=True))
+            rows.append(Row(library.key, library.label, figures))
+    title = program.title.format(steps=RECORDED_STEPS)
+    return Result(program.name, title, used(RECORDING_COLUMNS, rows), rows, program.targets)
+
+
 # -- the group -------------------------------------------------------------------------------
 
 PROGRAMS = (
@@ -233,4 +287,9 @@ PROGRAMS = (
     ),
     Program("memory", "growth of the process over a chain of {operations:,} operations on "
             "10-element tensors, in fresh processes", measure_memory),
+    Program(
+        "recording", "viz.recording of {steps} steps of a 64×256×256×10 MLP, batch 64, of which "
+        "ten passes are kept", measure_recording,
+        (Target("retrograd", "ratio", 1.5, "recording at most 1.5 × the run"),),
+    ),
 )  # fmt: skip

@@ -11,8 +11,10 @@ from retrograd import _modes, nn, viz
 from retrograd.autograd._engine import queue_callback
 from retrograd.autograd._node import FREED, AccumulateGrad
 from retrograd.utils.checkpoint import checkpoint
+from retrograd.viz import _values
 from retrograd.viz._node_info import recorded_info
 from retrograd.viz._recording import record_pass
+from retrograd.viz._values import Value
 
 # -- backward ------------------------------------------------------------------------------------
 
@@ -413,3 +415,29 @@ def test_record_pass_in_a_recording_is_no_pass_of_the_program() -> None:
         looked = record_pass(y)
         y.backward()
     assert len(story.passes) == len(looked.passes) == 1
+
+
+def test_large_values_are_those_of_their_moment_however_late_they_are_summarised(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    array = np.arange(1000.0)
+    array[7] = np.nan
+    before = _values._waiting.bytes
+    late = Value(array)
+    assert _values._waiting.bytes == before + array.nbytes
+    monkeypatch.setattr(_values, "MOST_WAITING", 0)
+    at_once = Value(array)
+    assert _values._waiting.bytes == before + array.nbytes
+    assert late.holds(array)
+    assert not late.finite
+    array[:] = 1.0
+    assert not late.holds(array)
+    assert late.to_json() == at_once.to_json()
+    assert (late.nan, late.to_json()["max"], late.finite) == (1, 999.0, False)
+    assert late.same_as(at_once)
+    assert _values._waiting.bytes == before
+    monkeypatch.undo()
+    for value in (Value(array), Value(array)):
+        assert not value.same_as(late)
+    del value
+    assert _values._waiting.bytes == before

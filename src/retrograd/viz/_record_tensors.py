@@ -121,8 +121,10 @@ class Tensors:
 
     def _value(self, seen: Seen, array: Raw | Lifted) -> Value | None:
         """The value of a tensor now. Unchanged values are stored once."""
-        value = Value.of(array, self.max_elements)
         before = seen.value
+        if before is not None and not isinstance(array, Lifted) and before.holds(array):
+            return before
+        value = Value.of(array, self.max_elements)
         if value is not None and before is not None and value.same_as(before):
             return before
         seen.value = value

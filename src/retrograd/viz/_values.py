@@ -26,10 +26,23 @@ BINS = 24  # of the histogram of those
 SAMPLED = 2**16  # elements that it counts at least, of very many
 
 
+MOST_WAITING = 2**28  # bytes of large arrays that are kept until they are summarised
+
+
+class _Waiting:
+    """How many bytes are kept of arrays that are not summarised yet."""
+
+    bytes = 0
+
+
+_waiting = _Waiting()
+
+
 class Value:
     """A copy of a small array, or a summary of a large one."""
 
-    __slots__ = ("_histogram", "_kept", "_print", "_summary", "complete", "dtype", "shape")
+    __slots__ = ("_counted", "_elements", "_fingerprint", "_large", "_said", "complete", "dtype",
+                 "shape")  # fmt: skip
 
     shape: tuple[int, ...]
     dtype: str
@@ -39,16 +52,46 @@ class Value:
         self.shape = tuple(array.shape)
         self.dtype = dtype_name(array.dtype)
         self.complete = array.size <= max_elements
-        self._print = 0  # a fingerprint of elements that are not kept
-        self._histogram: list[int] | None = None
+        self._fingerprint = 0  # of elements that are not kept
+        self._counted: list[int] | None = None  # the histogram
+        self._said: dict[str, Any] | None = None  # the summary, created on demand
+        # A large array is copied, and summarised when somebody asks: that takes longer by far. If
+        # very much is waiting for that, it is summarised at once.
+        self._large: Raw | None = None
         if self.complete:
-            self._kept = arrays.copy(array)
-            self._summary: dict[str, Any] | None = None  # created on demand
+            self._elements = arrays.copy(array)
+        elif _waiting.bytes + array.nbytes <= MOST_WAITING:
+            self._large = arrays.copy(array)
+            _waiting.bytes += array.nbytes
         else:
-            self._kept = _first(array)
-            self._summary = summary(array)
-            self._print = zlib.crc32(array.tobytes())
-            self._histogram = _histogram(array, self._summary["min"], self._summary["max"])
+            self._summarise(array)
+
+    def __del__(self) -> None:
+        if self._large is not None:
+            _waiting.bytes -= self._large.nbytes
+
+    def _summarise(self, array: Raw) -> None:
+        self._elements = _first(array)
+        self._said = summary(array)
+        self._fingerprint = zlib.crc32(array.tobytes())
+        self._counted = _histogram(array, self._said["min"], self._said["max"])
+
+    def _settle(self) -> None:
+        """Summarise a large array that was copied."""
+        if self._large is not None:
+            large, self._large = self._large, None
+            _waiting.bytes -= large.nbytes
+            self._summarise(large)
+
+    @property
+    def _kept(self) -> Raw:
+        self._settle()
+        return self._elements
+
+    @property
+    def _histogram(self) -> list[int] | None:
+        self._settle()
+        return self._counted
 
     @classmethod
     def of(cls, x: Any, max_elements: int = MAX_ELEMENTS) -> Value | None:
@@ -66,9 +109,10 @@ class Value:
     @property
     def summary(self) -> dict[str, Any]:
         """min, max, mean and norm of the finite elements, and how many are nan and inf."""
-        if self._summary is None:
-            self._summary = summary(self._kept)
-        return self._summary
+        self._settle()
+        if self._said is None:
+            self._said = summary(self._elements)
+        return self._said
 
     @property
     def array(self) -> Raw | None:
@@ -78,11 +122,24 @@ class Value:
     def same_as(self, other: Value) -> bool:
         """Whether two arrays are the same: bit for bit if they are small, by all that is known of
         them, with a fingerprint of their elements, if they are large."""
+        if (self.shape, self.dtype, self.complete) != (other.shape, other.dtype, other.complete):
+            return False
+        if self._large is not None and other._large is not None:
+            return bool(self._large.tobytes() == other._large.tobytes())
         return (
-            (self.shape, self.dtype) == (other.shape, other.dtype)
-            and (self.complete, self._print) == (other.complete, other._print)
-            and bool(self._kept.tobytes() == other._kept.tobytes())
-            and (self.complete or self._summary == other._summary)
+            bool(self._kept.tobytes() == other._kept.tobytes())
+            and self._fingerprint == other._fingerprint
+            and (self.complete or self.summary == other.summary)
+        )
+
+    def holds(self, array: Raw) -> bool:
+        """Whether all elements are kept here, and are those of an array, bit for bit."""
+        own = self._elements if self.complete else self._large
+        return (
+            own is not None
+            and own.shape == array.shape
+            and own.dtype == array.dtype
+            and bool(own.tobytes() == array.tobytes())
         )
 
     @property
@@ -102,9 +159,10 @@ class Value:
     @property
     def finite(self) -> bool:
         """Whether there is neither nan nor inf."""
-        if self._summary is not None:
-            return not (self._summary["nan"] or self._summary["inf"])
-        return self._kept.dtype.kind not in "fc" or bool(arrays.isfinite(self._kept).all())
+        if self._said is not None:
+            return not (self._said["nan"] or self._said["inf"])
+        array = self._elements if self._large is None else self._large
+        return array.dtype.kind not in "fc" or bool(arrays.isfinite(array).all())
 
     @property
     def size(self) -> int:
