@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import logging
+import pickle
 import threading
 from collections.abc import Callable
 from typing import Any
@@ -32,6 +34,7 @@ def made(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
 
     monkeypatch.setattr(_programs.Evaluation, "__init__", noted)
     monkeypatch.setattr(_programs, "CALLS", dict.fromkeys(_programs.CALLS, 2))
+    vars(rosenbrock).clear()  # of what it has kept
     return found
 
 
@@ -42,6 +45,7 @@ def programs(made: list[Any]) -> int:
 
 def eagerly(solve: Callable[[], Any], monkeypatch: pytest.MonkeyPatch) -> Any:
     monkeypatch.setattr(_programs, "CALLS", dict.fromkeys(_programs.CALLS, 10**9))
+    vars(rosenbrock).clear()
     return solve()
 
 
@@ -196,3 +200,65 @@ def test_errors_of_the_function_are_its_own(made: list[Any]) -> None:
 
     with pytest.raises(KeyError, match="mine"):
         minimize(fun, START, method="L-BFGS-B")
+
+
+def test_programs_are_kept_for_the_next_solve(
+    made: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    weight = {"of": 2.0}
+    data = torch.ones(10, dtype=D)
+
+    def fun(x: Any, a: Any) -> Any:
+        return weight["of"] * ((x - a * data) ** 2).sum() + rosenbrock(x)
+
+    def solve(value: float, start: Any = START) -> Any:
+        a = torch.tensor(value, dtype=D, requires_grad=True)
+        x = minimize(fun, start, args=(a,), method="L-BFGS-B").x
+        return x.detach().numpy(), torch.autograd.grad(x.sum(), a)[0].numpy()
+
+    found = [solve(0.5), solve(0.7)]
+    count = len(made)
+    assert programs(made) == 1
+    found.append(solve(0.9))
+    assert len(made) == count  # nothing is made for it
+    weight["of"] = 3.0
+    found.append(solve(0.9))
+    data.mul_(2.0)
+    found.append(solve(0.9))
+    assert len(made) == count
+    solve(0.9, START.astype(np.float32))
+    assert len(made) > count  # another dtype
+    expected = []
+    vars(fun).clear()
+    for weight["of"], factor, a in ((2.0, 0.5, 0.5), (2.0, 1, 0.7), (2.0, 1, 0.9), (3.0, 1, 0.9),
+                                    (3.0, 2, 0.9)):  # fmt: skip
+        data.mul_(factor)
+        expected.append(eagerly(lambda a=a: solve(a), monkeypatch))
+    for pair in zip(found, expected, strict=True):
+        assert all(np.array_equal(a, b) for a, b in zip(*pair, strict=True))
+
+
+def test_code_that_is_loaded_again_is_traced_again(made: list[Any]) -> None:
+    def fun(x: Any) -> Any:
+        return ((x - 1) ** 2).sum()
+
+    for _ in range(3):
+        minimize(fun, START, method="L-BFGS-B")
+    assert programs(made) == 1
+    fun.__code__ = (lambda x: ((x - 2) ** 2).sum()).__code__
+    np.testing.assert_allclose(minimize(fun, START, method="L-BFGS-B").x, 2.0, atol=1e-5)
+
+
+def test_a_wrapper_has_nothing_of_what_it_wraps(made: list[Any]) -> None:
+    def fun(x: Any) -> Any:
+        return ((x - 1) ** 2).sum()
+
+    minimize(fun, START, method="L-BFGS-B")
+    minimize(fun, START, method="L-BFGS-B")
+
+    @functools.wraps(fun)
+    def other(x: Any) -> Any:
+        return ((x - 2) ** 2).sum()
+
+    np.testing.assert_allclose(minimize(other, START, method="L-BFGS-B").x, 2.0, atol=1e-5)
+    assert pickle.loads(pickle.dumps(vars(other)["__retrograd__"])).known == {}

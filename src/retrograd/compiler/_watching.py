@@ -331,6 +331,9 @@ class Watch:
                 if isinstance(function, types.FunctionType):
                     if not is_own(function.__code__.co_filename):
                         self._look_into(function, path)
+                        if self._strict:
+                            of_class = f"vars({self._object(kind)})[{name!r}]"
+                            self._require(f"{of_class} is {self._object(value)}")
                 elif (
                     type(value) in PLAIN
                     and not name.startswith("__")
@@ -365,6 +368,8 @@ class Watch:
             self._visit(f.__kwdefaults__, f"{self._object(f)}.__kwdefaults__", f.__name__, False)
         if own or module in _FOREIGN:
             return
+        if self._strict:  # a module that is loaded again gives functions other code
+            self._require(f"{self._object(f)}.__code__ is {self._object(f.__code__)}")
         self._look_at_globals(f)
 
     def _look_at_globals(self, f: types.FunctionType) -> None:

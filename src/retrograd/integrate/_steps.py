@@ -17,15 +17,16 @@ from retrograd.optimize._programs import Evaluation
 from retrograd.tensor._limits import finfo
 from retrograd.tensor._tensor import Tensor
 
+Make = Callable[[str, Callable[..., Any], str], Evaluation]
 Rate = Callable[..., Tensor]  # of time, state and the values of parameters
 
 
 class Explicit:
     """A step of an explicit Runge–Kutta method."""
 
-    def __init__(self, method: str, rate: Rate) -> None:
+    def __init__(self, method: str, rate: Rate, make: Make) -> None:
         self.step = _explicit(rate, *arrays.integration.tableau(method))
-        self._pulled = Evaluation(_pull(self.step), "matrix")
+        self._pulled = make("step, pulled", _pull(self.step), "matrix")
 
     def __call__(
         self, t: Tensor, h: Tensor, y: Tensor, values: Sequence[Tensor], guess: Any
@@ -72,12 +73,12 @@ def _moved(y: Tensor, h: Tensor, weights: Sequence[float], rates: Sequence[Tenso
 class Implicit:
     """A step of Radau's method of order 5, whose stages are defined by an equation."""
 
-    def __init__(self, rate: Rate) -> None:
+    def __init__(self, rate: Rate, make: Make) -> None:
         matrix, self.times = arrays.integration.RADAU
         self.residual = _stage_equations(rate, matrix, self.times)
-        self.value = Evaluation(self.residual, "value")
-        self.jacobian = Evaluation(jacfwd(self.residual), "matrix")
-        self._pulled = Evaluation(_pull(self.residual, 1), "matrix")
+        self.value = make("stages", self.residual, "value")
+        self.jacobian = make("jacobian of stages", jacfwd(self.residual), "matrix")
+        self._pulled = make("stages, pulled", _pull(self.residual, 1), "matrix")
 
     def __call__(
         self, t: Tensor, h: Tensor, y: Tensor, values: Sequence[Tensor], guess: Any

@@ -22,7 +22,7 @@ from retrograd.ops.linear import stack
 from retrograd.ops.shapes import slicing
 from retrograd.optimize._captures import Parameters, outside
 from retrograd.optimize._equations import vector
-from retrograd.optimize._programs import Evaluation
+from retrograd.optimize._programs import Evaluation, kept
 from retrograd.tensor._tensor import Tensor
 
 MOST_KNOWN = 1000  # solutions whose steps are kept, such as those of a batch
@@ -81,10 +81,16 @@ class Trajectory:
     def prepare(self) -> None:
         """Make what is called again and again, when all parameters have been found."""
         rate = self.parameters.of_values(self.functions)
+        key = self.parameters.key
+
+        def make(what: str, function: Callable[..., Any], kind: str) -> Evaluation:
+            named = None if key is None else (what, self.method, key)
+            return kept(self.fun, named, lambda: function, kind)
+
         implicit = self.method in arrays.integration.IMPLICIT
-        self.step: Any = Implicit(rate) if implicit else Explicit(self.method, rate)
-        self.rate = Evaluation(rate, "value")
-        self.jacobian = Evaluation(jacfwd(rate, argnums=1), "matrix")
+        self.step: Any = Implicit(rate, make) if implicit else Explicit(self.method, rate, make)
+        self.rate = make("rate", rate, "value")
+        self.jacobian = make("jacobian of the rate", jacfwd(rate, argnums=1), "matrix")
 
     # -- one step after the other ----------------------------------------------------------------
 

@@ -208,6 +208,16 @@ class Parameters:
             return function(*given, tree)
 
 
+    @property
+    def key(self) -> Any:
+        """What ``of_values`` depends on besides the function, as a key; None if that cannot be
+        said, as with tensors that have no derivatives, which are constants of a solve."""
+        leaves = tuple([None if i in self._places else x for i, x in enumerate(self._leaves)])
+        if not all(x is None or type(x) in (bool, int, float, str) for x in leaves):
+            return None
+        captured = tuple(map(id, self._captured))  # which what is kept refers to
+        return repr(leaves), self._shape, tuple(self._places), captured
+
     def of_values(self, function: Callable[..., Any]) -> Callable[..., Any]:
         """A function of what is given and of the tree, as a function of what is given first and of
         the values after it. It refers to no tensor that has a value among these, so that it can be

@@ -11,7 +11,6 @@ from retrograd.func._jacobians import jacfwd
 from retrograd.ops._operation import raw
 from retrograd.optimize._implicit import Problem
 from retrograd.optimize._points import Point
-from retrograd.optimize._programs import Evaluation
 from retrograd.tensor._tensor import Tensor
 
 WITH_JACOBIAN = ("hybr", "lm")
@@ -39,8 +38,8 @@ class Equations(Problem):
         self._residual = _residual_of(fun, self.point)
         self.parameters.look_at(self.functions, self.point.vector)
         of_values = self.parameters.of_values(self._residual)
-        self._value = Evaluation(of_values, "value")
-        self._jacobian = Evaluation(jacfwd(of_values), "matrix")
+        self._value = self.evaluation(fun, "value", lambda: of_values, "value")
+        self._jacobian = self.evaluation(fun, "jacobian", lambda: jacfwd(of_values), "matrix")
 
     def functions(self, x: Tensor, tree: Any) -> Tensor:
         return self._residual(x, tree)

@@ -16,7 +16,6 @@ from retrograd.optimize._constraints import Bounds
 from retrograd.optimize._equations import as_args, solved, vector, wide
 from retrograd.optimize._minimize import Minimization
 from retrograd.optimize._points import Point
-from retrograd.optimize._programs import Evaluation
 from retrograd.tensor._conversion import as_tensor
 from retrograd.tensor._tensor import Tensor
 
@@ -48,7 +47,7 @@ class _Squares(Minimization):
         super().__init__(self._cost, x0, args, bounds, (), name)
         self.residuals = _residuals_of(fun, self.point)
         r = self.parameters.of_values(self.residuals)
-        self._residuals = Evaluation(r, "value")
+        self._residuals = self.evaluation(fun, "value", lambda: r, "value")
         self._dense: Any = None
 
     def _cost(self, x: Any, *args: Any) -> Tensor:
@@ -74,7 +73,8 @@ class _Squares(Minimization):
             return lambda x: sparse(vector(x, x0)).astype(arrays.float64)
         if self._dense is None:
             few = r(x0, *values).numel() < self.point.count
-            self._dense = Evaluation((jacrev if few else jacfwd)(r), "matrix")
+            of = jacrev if few else jacfwd
+            self._dense = self.evaluation(self.residuals_of, "jacobian", lambda: of(r), "matrix")
         return lambda x: wide(self._dense(vector(x, x0), *values))
 
 

@@ -28,6 +28,7 @@ from retrograd.ops._operation import raw
 from retrograd.ops.linear import stack
 from retrograd.optimize._captures import Parameters, outside
 from retrograd.optimize._points import Point
+from retrograd.optimize._programs import Evaluation, kept
 from retrograd.tensor._tensor import Tensor
 
 DENSE = 500  # up to how many unknowns the matrix of the linear equations is formed
@@ -50,6 +51,14 @@ class Problem:
         self.parameters = Parameters(tree)
         self.results: list[Any] = []
         self.has_derivatives = False
+
+    def evaluation(
+        self, fun: Any, what: str, make: Callable[[], Callable[..., Any]], kind: str
+    ) -> Evaluation:
+        """A function made of the user's, of the unknowns and of the values of the parameters."""
+        parameters = self.parameters.key
+        key = None if parameters is None else (what, self.point.key, parameters)
+        return kept(fun, key, make, kind)
 
     def functions(self, x: Tensor, tree: Any) -> Any:
         """The values of the user's functions, from the tree of parameters."""

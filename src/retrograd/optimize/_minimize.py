@@ -26,7 +26,6 @@ from retrograd.optimize._constraints import (
 from retrograd.optimize._equations import as_args, solved, vector, wide
 from retrograd.optimize._implicit import Problem
 from retrograd.optimize._points import Point
-from retrograd.optimize._programs import Evaluation
 from retrograd.tensor._tensor import Tensor
 
 WITHOUT_GRADIENT = ("nelder-mead", "powell", "cobyla", "cobyqa")
@@ -184,9 +183,9 @@ class _ByScipy(Minimization):
         self.callback = None if callback is None else self._callback(callback)
         self.more = more
         f = self.parameters.of_values(self.objective)
-        self._objective = Evaluation(f, "value")
-        self._both = Evaluation(grad_and_value(f), "gradient")
-        self._hessian = Evaluation(jacfwd(grad(f)), "matrix")
+        self._objective = self.evaluation(fun, "value", lambda: f, "value")
+        self._both = self.evaluation(fun, "gradient", lambda: grad_and_value(f), "gradient")
+        self._hessian = self.evaluation(fun, "hessian", lambda: jacfwd(grad(f)), "matrix")
 
     def _run(self, x0: Tensor, values: Sequence[Tensor]) -> Any:
         method = self.method.lower() if isinstance(self.method, str) else ""

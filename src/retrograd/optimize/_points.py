@@ -65,6 +65,11 @@ class Point:
         return found
 
     @property
+    def key(self) -> Any:
+        """What ``tree`` depends on, as a key."""
+        return self.name, self.shape, tuple(self.shapes), tuple(map(str, self.dtypes))
+
+    @property
     def count(self) -> int:
         """The number of unknowns."""
         return sum(self.sizes)

@@ -4,13 +4,14 @@ A solver calls a function and its derivatives at one point after the other, with
 and what the function has captured stays the same meanwhile. The first calls are eager. If there
 are more, the function is traced, and from then on its program runs (``compiler.Quiet``), which
 gives the same to the bit. A function that looks at values, or that does more than compute, stays
-eager.
+eager. Programs stay with the user's function, and serve the next solve with the same shapes.
 """
 
 from __future__ import annotations
 
 import sys
 import time
+import types
 from collections.abc import Callable
 from typing import Any
 
@@ -19,7 +20,38 @@ from retrograd.tensor._tensor import Tensor
 # How many calls are eager. Tracing takes about as long as so many of them, so that a solve takes at
 # most twice as long as with the better choice, wherever it ends.
 CALLS = {"value": 50, "gradient": 12, "matrix": 3}
+ATTRIBUTE = "__retrograd__"
+MOST_KEPT = 16  # of one function, for different shapes and arguments
 LOADING = 0.06  # seconds, for loading the compiler
+
+
+class Kept:
+    """The functions that were made of a user's function, kept as an attribute of it for the next
+    solve. A copy of its attributes, as ``functools.wraps`` makes, and a pickle have none."""
+
+    def __init__(self, function: Any = None) -> None:
+        self.function = function
+        self.known: dict[Any, Evaluation] = {}
+
+    def __reduce__(self) -> Any:
+        return Kept, ()
+
+
+def kept(function: Any, key: Any, make: Callable[[], Callable[..., Any]], kind: str) -> Evaluation:
+    """What ``make`` makes of a user's function, as an ``Evaluation``: the one of an earlier solve
+    with the same key, if there was one. A key of None, or for another callable, is for this solve
+    only."""
+    if key is None or type(function) is not types.FunctionType:
+        return Evaluation(make(), kind)
+    own = function.__dict__.get(ATTRIBUTE)
+    if own is None or own.function is not function:
+        own = function.__dict__[ATTRIBUTE] = Kept(function)
+    found = own.known.get(key)
+    if found is None:
+        if len(own.known) >= MOST_KEPT:
+            del own.known[next(iter(own.known))]
+        found = own.known[key] = Evaluation(make(), kind)
+    return found
 
 
 class Evaluation:
