@@ -188,14 +188,14 @@ def get_ignored_functions() -> set[Callable[..., Any]]:
 
 def _methods() -> list[Callable[..., Any]]:
     install()
-    found: list[Callable[..., Any]] = []
+    results: list[Callable[..., Any]] = []
     for name in dir(Tensor):
         member = getattr(Tensor, name)
         if isinstance(member, property):
-            found.append(member.__get__)
+            results.append(member.__get__)
         elif isinstance(member, Intercepted):
-            found.append(member)
-    return found
+            results.append(member)
+    return results
 
 
 def is_tensor_method_or_property(func: Callable[..., Any]) -> bool:

@@ -60,18 +60,18 @@ class SparseMatrix:
     def indices(self) -> Tensor:
         """The row and the column of each entry, in two rows."""
         both = [wrap(self._structure.rows), wrap(self._structure.columns)]
-        found: Tensor = stack(both, dim=0)
-        return found
+        result: Tensor = stack(both, dim=0)
+        return result
 
     def crow_indices(self) -> Tensor:
         """For each row the number of entries before it, and the number of all at the end."""
-        found: Tensor = wrap(self._structure.crow)
-        return found
+        result: Tensor = wrap(self._structure.crow)
+        return result
 
     def col_indices(self) -> Tensor:
         """The column of each entry."""
-        found: Tensor = wrap(self._structure.columns)
-        return found
+        result: Tensor = wrap(self._structure.columns)
+        return result
 
     def coalesce(self) -> SparseMatrix:
         """The same matrix with entries in order, those that are repeated added up."""
@@ -84,8 +84,8 @@ class SparseMatrix:
         rows, columns = self.shape
         flat = wrap(arrays.zeros((rows * columns,), raw(self._values).dtype))
         index = wrap(self._structure.rows * columns + self._structure.columns)
-        found: Tensor = flat.index_add(0, index, self._values).reshape(rows, columns)
-        return found
+        result: Tensor = flat.index_add(0, index, self._values).reshape(rows, columns)
+        return result
 
     def t(self) -> SparseMatrix:
         """The matrix with rows for columns."""
@@ -381,8 +381,8 @@ class _Product(Function):
 
     @staticmethod
     def forward(values: Tensor, dense: Tensor, structure: Any) -> Tensor:
-        found: Tensor = wrap(by_kernel(structure.times, raw(values), raw(dense)))
-        return found
+        result: Tensor = wrap(by_kernel(structure.times, raw(values), raw(dense)))
+        return result
 
     @staticmethod
     def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
@@ -418,8 +418,8 @@ class _Solution(Function):
 
     @staticmethod
     def forward(values: Tensor, right: Tensor, structure: Any) -> Tensor:
-        found: Tensor = wrap(by_kernel(structure.solved, raw(values), raw(right)))
-        return found
+        result: Tensor = wrap(by_kernel(structure.solved, raw(values), raw(right)))
+        return result
 
     @staticmethod
     def setup_context(ctx: Any, inputs: Any, output: Any) -> None:

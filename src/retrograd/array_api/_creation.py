@@ -25,15 +25,15 @@ def asarray(obj: Any, /, *, dtype: Any = None, device: Any = None,
         if copy is False:
             raise ValueError("asarray: a sequence of arrays cannot be shared")
         parts = [asarray(x) for x in obj]
-        found = torch.stack([x.to(result_type(*parts)) for x in parts])
-        return found if dtype is None else found.to(dtype)
+        result = torch.stack([x.to(result_type(*parts)) for x in parts])
+        return result if dtype is None else result.to(dtype)
     if isinstance(obj, (bool, int, float, complex)) and copy is False:
         raise ValueError("asarray: a number has no memory that could be shared")
     if copy is False and not isinstance(obj, (Tensor, list, tuple)) and hasattr(obj, "__dlpack__"):
-        found = torch.from_dlpack(obj)
-        if dtype is not None and found.dtype is not dtype:
-            raise ValueError(f"asarray: an array of {found.dtype} cannot be shared as {dtype}")
-        return found
+        result = torch.from_dlpack(obj)
+        if dtype is not None and result.dtype is not dtype:
+            raise ValueError(f"asarray: an array of {result.dtype} cannot be shared as {dtype}")
+        return result
     return torch.asarray(obj, dtype=dtype, device=device, copy=copy)
 
 

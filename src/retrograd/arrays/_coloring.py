@@ -181,7 +181,7 @@ def _by_classes(by_column: Pattern, colors: Any, classes: Any) -> Any:
     k, (n, row_count) = len(classes), by_column.shape
     lengths = np.diff(by_column.indptr)
     taken = np.zeros((row_count, -(-k // 64)), np.uint64)
-    found = np.zeros(n, np.int64)
+    result = np.zeros(n, np.int64)
     order = np.argsort(colors, kind="stable")
     bounds = np.searchsorted(colors[order], np.arange(k + 1))
     for c in classes:
@@ -195,10 +195,10 @@ def _by_classes(by_column: Pattern, colors: Any, classes: Any) -> Any:
         rows = by_column.indices[entries]
         used = np.bitwise_or.reduceat(taken[rows], starts, axis=0)
         own = _lowest_free(used)
-        found[members] = own
+        result[members] = own
         own = np.repeat(own, sizes)
         taken[rows, own // 64] |= np.uint64(1) << (own % 64).astype(np.uint64)
-    return found
+    return result
 
 
 def _lowest_free(used: Any) -> Any:
@@ -328,7 +328,7 @@ def _forms(vectors: Any, k: int) -> Any:
 def seeds(colors: Any, dtype: Any) -> Any:
     """For each colour, a vector with ones where the columns of that colour are; none for columns
     whose colour is -1."""
-    found = np.zeros((count(colors), len(colors)), dtype)
+    result = np.zeros((count(colors), len(colors)), dtype)
     colored = np.flatnonzero(colors >= 0)
-    found[colors[colored], colored] = 1
-    return found
+    result[colors[colored], colored] = 1
+    return result

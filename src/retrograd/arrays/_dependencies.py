@@ -292,11 +292,11 @@ class Blocks:
     def values(self, gradients: Any) -> Any:
         """The values of all entries of the pattern, in order, from the gradients by all variables,
         those of one colour after those of the other."""
-        found = gradients[self.index]
+        result = gradients[self.index]
         if self.repeated is None:
-            return found
-        summed = np.bincount(self.repeated, found, self.pattern.nnz)
-        return summed.astype(found.dtype, copy=False)
+            return result
+        summed = np.bincount(self.repeated, result, self.pattern.nnz)
+        return summed.astype(result.dtype, copy=False)
 
 
 def _ranks(groups: Any, order: Any) -> tuple[Any, dict[str, Any]]:
@@ -313,15 +313,15 @@ def _ranks(groups: Any, order: Any) -> tuple[Any, dict[str, Any]]:
 
 def _variables(numbers: Sequence[Any], roots: Any, alike: Sequence[int]) -> list[int]:
     """For each leaf the first one that holds the same values and belongs to the same groups."""
-    found: list[int] = []
+    results: list[int] = []
     seen: dict[int, list[int]] = {}
     for i, (own, number) in enumerate(zip(numbers, alike, strict=True)):
         depends = own >= 0
         for j in seen.setdefault(number, []):
             if (roots[own[depends]] == roots[numbers[j][depends]]).all():
-                found.append(j)
+                results.append(j)
                 break
         else:
             seen[number].append(i)
-            found.append(i)
-    return found
+            results.append(i)
+    return results

@@ -130,8 +130,8 @@ def _gamma_slope_below(a: Array, x: Array) -> Array:
         total, slopes = total + term, slopes + slope
         if n % 8 == 0 and (np.abs(slope) <= 1e-16 * np.abs(slopes)).all():
             break
-    found: Array = -x * (total * (np.log(x) - special.digamma(a)) + slopes)
-    return found
+    result: Array = -x * (total * (np.log(x) - special.digamma(a)) + slopes)
+    return result
 
 
 def _gamma_slope_above(a: Array, x: Array) -> Array:
@@ -140,8 +140,8 @@ def _gamma_slope_above(a: Array, x: Array) -> Array:
         return -n * (n - a), n, x + 1 - a + 2 * n, -1.0
 
     value, slope = _continued_fraction(1.0, 0.0, x + 1 - a, -np.ones_like(a), step)
-    found: Array = x * (value * (np.log(x) - special.digamma(a)) + slope)
-    return found
+    result: Array = x * (value * (np.log(x) - special.digamma(a)) + slope)
+    return result
 
 
 def _gamma_slope_large(a: Array, x: Array) -> Array:
@@ -152,8 +152,8 @@ def _gamma_slope_large(a: Array, x: Array) -> Array:
     for _ in range(4):  # Newton's method
         value = a + root * w + (w * w - 1) / 3 + (w**3 - 7 * w) / (36 * root) - x
         w = w - value / (root + 2 * w / 3 + (3 * w * w - 7) / (36 * root))
-    found: Array = 1 + w / (2 * root) - (w**3 - 7 * w) / (72 * a * root)
-    return found
+    result: Array = 1 + w / (2 * root) - (w**3 - 7 * w) / (72 * a * root)
+    return result
 
 
 def dirichlet_grad(x: Array, concentration: Array, total: Array) -> Array:
@@ -174,15 +174,15 @@ def dirichlet_grad(x: Array, concentration: Array, total: Array) -> Array:
 def _beta_slope_below(x: Array, a: Array, b: Array) -> Array:
     value, slope = _beta_fraction(a, b, x, first=True)
     factor = np.log(x) - special.digamma(a) + special.digamma(a + b) - 1 / a
-    found: Array = -x / a * (value * factor + slope)
-    return found
+    result: Array = -x / a * (value * factor + slope)
+    return result
 
 
 def _beta_slope_above(x: Array, a: Array, b: Array) -> Array:
     value, slope = _beta_fraction(b, a, 1 - x, first=False)
     factor = np.log(x) - special.digamma(a) + special.digamma(a + b)
-    found: Array = x / b * (value * factor + slope)
-    return found
+    result: Array = x / b * (value * factor + slope)
+    return result
 
 
 def _beta_fraction(a: Array, b: Array, x: Array, first: bool) -> tuple[Array, Array]:

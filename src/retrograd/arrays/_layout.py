@@ -19,10 +19,10 @@ from retrograd.arrays._numpy import Raw, copy, writable
 
 def diagonal(x: Raw, offset: int, axis1: int, axis2: int) -> Raw:
     """The diagonal of two dimensions as the last one: a view, as writable as ``x``."""
-    found = x.diagonal(offset, axis1, axis2)
+    result = x.diagonal(offset, axis1, axis2)
     if x.flags.writeable:
-        found.flags.writeable = True
-    return found
+        result.flags.writeable = True
+    return result
 
 
 def trace(x: Raw) -> Raw:

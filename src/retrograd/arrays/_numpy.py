@@ -219,11 +219,11 @@ def owned(x: Raw, like: Any = None) -> Raw:
         return x
     if not isinstance(like, np.ndarray):  # nothing to follow, or a value under a transform
         return x.copy(order="C") if 0 in x.strides else x.copy(order="K")
-    found = np.empty_like(like, x.dtype)
-    if found.strides != like.strides:
-        found = np.empty(x.shape, x.dtype)
-    np.copyto(found, x)
-    return found
+    result = np.empty_like(like, x.dtype)
+    if result.strides != like.strides:
+        result = np.empty(x.shape, x.dtype)
+    np.copyto(result, x)
+    return result
 
 
 def _is_all_of(x: Raw, base: Any) -> bool:

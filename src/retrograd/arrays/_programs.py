@@ -51,11 +51,11 @@ def in_layout_of(x: Raw, like: Any) -> Raw:
         return x
     if not isinstance(like, np.ndarray):
         return x.copy(order="C") if 0 in x.strides else x.copy(order="K")
-    found = np.empty_like(like, x.dtype)
-    if found.strides != like.strides:
-        found = np.empty(x.shape, x.dtype)
-    np.copyto(found, x)
-    return found
+    result = np.empty_like(like, x.dtype)
+    if result.strides != like.strides:
+        result = np.empty(x.shape, x.dtype)
+    np.copyto(result, x)
+    return result
 
 
 def in_rows(x: Raw) -> Raw:

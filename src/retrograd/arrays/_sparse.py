@@ -23,9 +23,9 @@ class Structure:
 
     @functools.cached_property
     def transposed(self) -> Structure:
-        found = Structure(self.columns, self.rows, (self.shape[1], self.shape[0]))
-        found.__dict__["transposed"] = self
-        return found
+        result = Structure(self.columns, self.rows, (self.shape[1], self.shape[0]))
+        result.__dict__["transposed"] = self
+        return result
 
     @functools.cached_property
     def _by_rows(self) -> tuple[Any, Any, Any]:

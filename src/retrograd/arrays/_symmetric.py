@@ -263,18 +263,18 @@ class Substitution:
 
     def values(self, compressed: Any) -> Any:
         """The values of all entries, in order, from the products with the sum of each colour."""
-        found = np.zeros(self.pattern.nnz, compressed.dtype)
-        found[self.diagonal] = compressed[self.colors[self.centres], self.centres]
+        result = np.zeros(self.pattern.nnz, compressed.dtype)
+        result[self.diagonal] = compressed[self.colors[self.centres], self.centres]
         if not len(self.below):
-            return found
+            return result
         known = compressed[self.colors[self.columns], self.rows]
         if self.solver is not None:
             solved = self.solver.solve(known[self.order].astype(np.float64))
             known = np.empty_like(known)
             known[self.order] = solved
-        found[self.below] = known
-        found[self.above] = known
-        return found
+        result[self.below] = known
+        result[self.above] = known
+        return result
 
 
 def _from_roots(a: Any, b: Any, vertices: int) -> tuple[Any, Any]:

@@ -361,28 +361,28 @@ class Known:
             def apply(given: Any) -> Any:
                 xs = [*others]
                 xs[position] = as_tensor(given)
-                found = call(op, xs, options)
-                return raw(found[i] if isinstance(found, (tuple, list)) else found)
+                result = call(op, xs, options)
+                return raw(result[i] if isinstance(result, (tuple, list)) else result)
 
             return apply
 
-        found = []
+        result = []
         for i in range(count):
             single = count == 1 and x.dtype.kind == "f"
             transpose = self.transpose(position, others) if single else None
             shape = tuple(raw(self.outputs[i]).shape)
             if op.rearranges or op in MOVES:
-                found.append(patterns.of_moves(output(i), x.shape))
+                result.append(patterns.of_moves(output(i), x.shape))
                 continue
             if op in SUMS:
-                found.append(patterns.Relation(self.along(x.shape, self.options.get("dim"))))
+                result.append(patterns.Relation(self.along(x.shape, self.options.get("dim"))))
                 continue
             relation = patterns.of_map(output(i), transpose, x.shape, shape)
             if x.dtype.kind == "c":  # what it does to imaginary parts may be something else
                 imaginary = patterns.of_map(_of_imaginary(output(i)), None, x.shape, shape)
                 relation = patterns.either(relation, imaginary, (patterns.size_of(shape), x.size))
-            found.append(relation)
-        return found
+            result.append(relation)
+        return result
 
     def transpose(self, position: int, others: list[Any]) -> Callable[[Any], Any] | None:
         op = self.operation

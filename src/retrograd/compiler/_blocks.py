@@ -45,9 +45,9 @@ class Blocks:
                     "inplace operation: control flow in a compiled function captured a tensor that "
                     "was written before the derivative was computed"
                 )
-        found = Blocks(self.level, *functions)
-        found.captured = self.captured
-        return found
+        result = Blocks(self.level, *functions)
+        result.captured = self.captured
+        return result
 
 
 class Part:

@@ -84,13 +84,13 @@ class Compiled:
             return self.function(*args, **named)
         last = self.last
         if last is not None:
-            found = last.call(args, named)
-            if found is not MISSED:
-                return found
+            result = last.call(args, named)
+            if result is not MISSED:
+                return result
             for entry in self.entries:
-                if entry is not last and (found := entry.call(args, named)) is not MISSED:
+                if entry is not last and (result := entry.call(args, named)) is not MISSED:
                     self.last = entry
-                    return found
+                    return result
         with _tracing:
             return self._trace(args, named)
 
@@ -135,8 +135,8 @@ class Compiled:
 
     def _trace(self, args: tuple[Any, ...], named: dict[str, Any]) -> Any:
         for entry in self.entries:  # of another thread, which came first
-            if (found := entry.call(args, named)) is not MISSED:
-                return found
+            if (result := entry.call(args, named)) is not MISSED:
+                return result
         if len(self.entries) >= self.limit:
             self._give_up(
                 f"it has been traced {self.limit} times, for other shapes, dtypes, Python values "
@@ -150,7 +150,7 @@ class Compiled:
         names = names_for(seen, self.function)
         whole = self.backend == "numpy"  # which has kernels for composites
         trace = Trace(self.function, seen, names, _identifier(self.__name__), whole)
-        found = trace.run(args, named)
+        result = trace.run(args, named)
         with collector_paused():
             entry = Entry(trace, self.backend)
             if trace.reason is None or trace.recorded:
@@ -162,7 +162,7 @@ class Compiled:
         else:
             self.last = entry
             self.entries.append(entry)
-        return entry.first_result(trace, found)
+        return entry.first_result(trace, result)
 
     def _give_up(self, reason: str, place: Any) -> None:
         """Run eagerly from now on, and say why; or refuse to."""
@@ -244,7 +244,7 @@ def names_for(seen: Watch, function: Any) -> list[str]:
     except (TypeError, ValueError):
         arguments = []
     taken: set[str] = set()
-    found = []
+    results = []
     for path, is_argument, expression in zip(
         seen.names, seen.is_argument, seen.lines_of_tensors, strict=True
     ):
@@ -258,8 +258,8 @@ def names_for(seen: Watch, function: Any) -> list[str]:
             count += 1
             name = f"{wanted}_{count}"
         taken.add(name)
-        found.append(name)
-    return found
+        results.append(name)
+    return results
 
 
 def _identifier(name: str) -> str:

@@ -44,9 +44,9 @@ class BlockText(Text):
 
     def lines(self) -> list[str]:
         """All statements."""
-        found = self.body()
+        result = self.body()
         self.outer._place, self.outer._backward = self._place, self._backward
-        return found
+        return result
 
     def assigned(self, names: Sequence[str], outputs: Sequence[Var]) -> list[str]:
         """The statement that gives outputs their names outside, all at once."""

@@ -78,22 +78,22 @@ class Text:
         self.text = "\n".join([f"def {program.name}({inputs}):", *indented(body)]) + "\n"
 
     def body(self) -> list[str]:
-        found: list[str] = []
+        results: list[str] = []
         for line in self.plan.statements.lines:
-            found += self.comments(line)
+            results += self.comments(line)
             self.texts[line] = self.statement(line)
-            found += self.texts[line]
-        return found
+            results += self.texts[line]
+        return results
 
     # -- comments ----------------------------------------------------------------------------
 
     def comments(self, line: Line) -> list[str]:
-        found: list[str] = []
+        results: list[str] = []
         if isinstance(line.operation, Tile):  # which has comments of its own
-            return found
+            return results
         if line.backward != self._backward:
             self._backward, self._place = line.backward, None
-            found.append("# -- backward --" if line.backward else "# -- after backward --")
+            results.append("# -- backward --" if line.backward else "# -- after backward --")
         code, offset = line.place
         if code is not None:
             number = line_number(code, offset)
@@ -102,8 +102,8 @@ class Text:
                 self._place = place
                 text = linecache.getline(*place).strip()
                 if text:
-                    found.append(f"# {text}")
-        return found
+                    results.append(f"# {text}")
+        return results
 
     # -- statements --------------------------------------------------------------------------
 

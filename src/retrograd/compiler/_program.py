@@ -135,13 +135,13 @@ class Line:
     @property
     def inputs(self) -> list[Var]:
         """The variables that the line uses, as often as it does."""
-        found: list[Var] = []
+        results: list[Var] = []
         for x in (*self.args, *self.options.values()) if self.options else self.args:
             if type(x) is Var:
-                found.append(x)
+                results.append(x)
             elif type(x) in (list, tuple, dict):
-                found += variables(x)
-        return found
+                results += variables(x)
+        return results
 
     @property
     def source(self) -> str | None:

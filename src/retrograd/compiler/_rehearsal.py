@@ -102,10 +102,10 @@ class Noting(Interceptor):
         for x in flatten((list(args), options))[0]:
             if isinstance(x, (Tensor, Lifted)):
                 self.note(x)
-        found = apply(op, args, options, computed)
-        for y in found if isinstance(found, (tuple, list)) else [found]:
+        result = apply(op, args, options, computed)
+        for y in result if isinstance(result, (tuple, list)) else [result]:
             self.made[id(y)] = y
-        return found
+        return result
 
     def note(self, x: Any) -> None:
         if id(x) in self.made or id(x) in self.captured:

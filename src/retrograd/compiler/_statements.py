@@ -84,7 +84,7 @@ def nests(line: Line) -> bool:
 def runs_of(lines: Iterable[Line]) -> dict[Line, int]:
     """Lines by number: the same one for lines that follow each other and come from one run of a
     line of the user's. (Views do not count, since they take no time.)"""
-    found: dict[Line, int] = {}
+    results: dict[Line, int] = {}
     number, place, before = 0, None, 0
     for line in lines:
         code, offset = line.place
@@ -95,5 +95,5 @@ def runs_of(lines: Iterable[Line]) -> dict[Line, int]:
             if here != place or again:
                 number, place = number + 1, here
             before = offset
-        found[line] = number
-    return found
+        results[line] = number
+    return results

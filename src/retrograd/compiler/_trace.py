@@ -92,8 +92,8 @@ class Trace:
             self.watch_seeds(g)
         try:
             with opened(self.level), within(pass_observer=self.level.watch_pass):
-                found = self.function(*args, **named)
-                self.describe(found)
+                result = self.function(*args, **named)
+                self.describe(result)
         finally:
             self.settle()
             for tensor, node, meta in histories:
@@ -101,9 +101,9 @@ class Trace:
             for g in generators:
                 for name in _SEEDING:
                     vars(g).pop(name, None)
-        self.find_reason(foreign.drawn_from(), found)
+        self.find_reason(foreign.drawn_from(), result)
         self._generators = (generators, states, [g.saved() for g in generators])
-        return found
+        return result
 
     def watch_seeds(self, generator: Any) -> None:
         """Notice if a generator is given another state than by drawing from it: no line does."""
@@ -220,19 +220,19 @@ class Trace:
         self.tensors[output] = x
         if recorded:
             self.recorded.append((x, output))
-            found = New(output, recorded=True)
+            result = New(output, recorded=True)
             if not data.steps and known is None:  # which a detached tensor may share
-                self._places.setdefault(data.memory, (found, value))
-            return found
+                self._places.setdefault(data.memory, (result, value))
+            return result
         if data.memory in self._viewed:
             self._of_views.add(data.memory)
         self._concrete.append((x, value))
-        found = New(output, requires_grad=x.requires_grad)
+        result = New(output, requires_grad=x.requires_grad)
         if data.steps:
             self._viewed.add(data.memory)
         else:
-            self._places[data.memory] = (found, value)
-        return found
+            self._places[data.memory] = (result, value)
+        return result
 
     def parts(self) -> dict[int, Any]:
         """The tensors of the run that are parts of others, by their templates."""

@@ -368,10 +368,10 @@ class TraceLevel(Level):
                 (y for y in others if y is not None and programs.overlap(y.value, value)), None
             )
         root = None if source is None else source.var.root
-        found = Traced(self, value, self.variable(value, root))
+        result = Traced(self, value, self.variable(value, root))
         if source is not None and not operation.view:
-            found.memory.shared = True
-        return found
+            result.memory.shared = True
+        return result
 
     def viewed(self, var: Var, step: Step, value: Any, block: Any) -> Var:
         """The line that takes a view of what some memory holds now; ``value`` is that view. It goes
@@ -454,8 +454,8 @@ class TraceLevel(Level):
 
         def draw(shape: tuple[int, ...]) -> Traced:
             name = sample.__qualname__.split(".")[0].lstrip("_")
-            found: Traced = self.run_on_parts(Kernel(name, sample, random=True), (shape,), {})
-            return found
+            result: Traced = self.run_on_parts(Kernel(name, sample, random=True), (shape,), {})
+            return result
 
         return draw
 
@@ -495,12 +495,12 @@ class TraceLevel(Level):
     def rule(self, kernel: Kernel, args: tuple[Any, ...]) -> Any:
         """A rule on arrays. Of several gradients it may give, some may be None."""
         pairs = [self.known(x) for x in args]
-        found = kernel.forward(*[v for _, v in pairs])
-        if found is NotImplemented:
-            return found
-        several = isinstance(found, (tuple, list))
+        result = kernel.forward(*[v for _, v in pairs])
+        if result is NotImplemented:
+            return result
+        several = isinstance(result, (tuple, list))
         gradients: list[Any] = []
-        for y in found if several else [found]:
+        for y in result if several else [result]:
             made = None
             if y is not None:
                 made = self.result(kernel, y, args, [v for _, v in pairs], gradients)

@@ -61,10 +61,10 @@ def watch(
     problem, and so is what cannot be compared."""
     names: set[str] = set()
     while True:
-        found = Watch(function, args, named, names, strict)
-        if found._names <= names or found.problem is not None:
-            return found
-        names = names | found._names
+        result = Watch(function, args, named, names, strict)
+        if result._names <= names or result.problem is not None:
+            return result
+        names = names | result._names
 
 
 class Watch:

@@ -119,17 +119,17 @@ def _is_filled(cell: Any) -> bool:
 
 def parts_of(leaves: list[Any]) -> list[Any]:
     """The tensors among some values, those that they are views of, and what they are made of."""
-    found: list[Any] = []
+    results: list[Any] = []
     to_visit = [x for x in leaves if isinstance(x, TensorLike)]
     while to_visit:
         tensor: Any = to_visit.pop()
-        found.append(tensor)
+        results.append(tensor)
         base, data = tensor._base, tensor._data
         parts = []
         if isinstance(data, Lifted):
             parts = [getattr(data, name, None) for name in ("value", "primal", "_tangent")]
         to_visit += [x for x in (base, *parts) if isinstance(x, TensorLike)]
-    return found
+    return results
 
 
 def captured(operation: str) -> RuntimeError:

@@ -282,10 +282,10 @@ def scan(
         return init, []
     dim = checked_scan(combine_fn, flatten(init)[0], slices, dim, reverse)
     if (level := tracer()) is not None:
-        found = level.scan(combine_fn, init, xs, dim, reverse)
+        result = level.scan(combine_fn, init, xs, dim, reverse)
     else:
-        found = scan_now(combine_fn, init, xs, dim, reverse)
-    return found  # type: ignore[no-any-return]
+        result = scan_now(combine_fn, init, xs, dim, reverse)
+    return result  # type: ignore[no-any-return]
 
 
 def checked_scan(combine_fn: Any, init: list[Any], xs: list[Any], dim: Any, reverse: Any) -> int:

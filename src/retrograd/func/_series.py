@@ -304,11 +304,11 @@ class Expansion:
 
     def coefficients(self, k: int) -> list[Any]:
         """Coefficient ``k`` of every result, with zeros where there is none."""
-        found = []
+        results = []
         for y in self.series:
             c = y.coefficient(k)
-            found.append(_zeros_like(y.known[0]) if c is None else as_tensor(c))
-        return found
+            results.append(_zeros_like(y.known[0]) if c is None else as_tensor(c))
+        return results
 
 
 def _collapsed(
@@ -344,8 +344,8 @@ def _basis(x: Tensor) -> Tensor:
 
 def _zeros_like(y: Any) -> Tensor:
     y = as_tensor(y)
-    found: Tensor = y.new_zeros(y.shape)
-    return found
+    result: Tensor = y.new_zeros(y.shape)
+    return result
 
 
 def _leaves_like(what: str, number: int, shape: Shape, term: Any) -> list[Any]:

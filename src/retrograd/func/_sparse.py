@@ -230,8 +230,8 @@ class SparseHessian(_Compressed):
         seeds = wrap(coloring.seeds(self.colors, raw(x).dtype)).reshape(-1, *self._input)
         gradient = grad(self.func)
         push = vmap(lambda v: jvp(gradient, (x,), (v,))[1], chunk_size=self.chunk_size)
-        found: Tensor = push(seeds).reshape(len(seeds), -1)
-        return found
+        result: Tensor = push(seeds).reshape(len(seeds), -1)
+        return result
 
 
 def sparse_jacobian(

@@ -194,15 +194,15 @@ def stack_module_state(models: Sequence[Any]) -> tuple[dict[str, Any], dict[str,
 
 def _stacked(states: list[dict[str, Any]]) -> dict[str, Any]:
     """By name, the tensors of all models as one: a leaf, if they require grad."""
-    found = {}
+    results = {}
     for name in states[0]:
         tensors = [state[name] for state in states]
         requires_grad = {t.requires_grad for t in tensors}
         if len(requires_grad) > 1:
             raise RuntimeError(f"Expected {name} from each model to have the same .requires_grad")
         stacked = slicing.stack(tensors)
-        found[name] = stacked.detach().requires_grad_() if requires_grad == {True} else stacked
-    return found
+        results[name] = stacked.detach().requires_grad_() if requires_grad == {True} else stacked
+    return results
 
 
 def replace_all_batch_norm_modules_(root: Any) -> Any:

@@ -103,10 +103,10 @@ def flatten_as(shape: Shape, tree: Any) -> list[Any]:
     >>> flatten_as(flatten({"a": 1, "b": 2})[1], {"b": 20, "a": 10})
     [10, 20]
     """
-    found = _leaves_as(shape, tree)
-    if found is None:
+    result = _leaves_as(shape, tree)
+    if result is None:
         raise ValueError(f"expected {describe(shape)}, got {describe(flatten(tree)[1])}")
-    return found
+    return result
 
 
 def _leaves_as(shape: Shape, tree: Any) -> list[Any] | None:
@@ -139,13 +139,13 @@ def _parts_as(
         if set(tree) != set(shape.keys):
             return None
         tree = [tree[key] for key in shape.keys]
-    found: list[Any] = []
+    results: list[Any] = []
     for part, member in zip(shape.parts, tree, strict=True):
         values = each(part, member)
         if values is None:
             return None
-        found += values
-    return found
+        results += values
+    return results
 
 
 def describe(shape: Shape) -> str:

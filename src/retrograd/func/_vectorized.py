@@ -247,10 +247,10 @@ def _input_dim(what: str, x: Any, dim: Any, path: str) -> int | None:
 
 def argument_paths(shape: Shape) -> list[str]:
     """Where each leaf of the arguments is: ``argument 0``, ``argument 1['a'][0]``."""
-    found = []
+    results = []
     for i, argument in enumerate(shape.parts):
-        found += [f"argument {i}{path}" for path in _paths(argument)]
-    return found
+        results += [f"argument {i}{path}" for path in _paths(argument)]
+    return results
 
 
 def _paths(shape: Shape) -> Iterator[str]:

@@ -86,10 +86,10 @@ def axes_of(axis: Axis, ndim: int) -> tuple[int, ...]:
     for a in given:
         if not -ndim <= a < ndim:
             raise AxisError(f"axis {a} is out of bounds for array of dimension {ndim}")
-    found = tuple(int(a) % ndim for a in given)
-    if len(set(found)) < len(found):
+    result = tuple(int(a) % ndim for a in given)
+    if len(set(result)) < len(result):
         raise ValueError("duplicate value in 'axis'")
-    return found
+    return result
 
 
 class AxisError(ValueError, IndexError):

@@ -138,22 +138,22 @@ def _result(operation: Any, args: tuple[Any, ...], options: dict[str, Any]) -> A
             shape = broadcast(shape, x.shape) if arrays.is_raw(x) else shape
         return _spread(operation.compute(list(map(_one, given)), options), shape)
     if options.keys() >= {"dim", "keepdim"} and len(given) == 1:
-        found = _reduced(operation, given, options)
-        if found is not None:
-            return found
+        result = _reduced(operation, given, options)
+        if result is not None:
+            return result
     if operation.batch == "product" and len(given) == 2:
         a, b = given
-        found = operation.compute(list(map(_one, given)), options)
+        result = operation.compute(list(map(_one, given)), options)
         if a.ndim >= 2 and b.ndim >= 2:
             return _spread(
-                found, (*broadcast(a.shape[:-2], b.shape[:-2]), a.shape[-2], b.shape[-1])
+                result, (*broadcast(a.shape[:-2], b.shape[:-2]), a.shape[-2], b.shape[-1])
             )
-    found = operation.compute(given, options)
+    result = operation.compute(given, options)
     if operation.view:
-        return found
-    if isinstance(found, (tuple, list)):
-        return tuple([_spread(x, x.shape) for x in found])
-    return _spread(found, found.shape)
+        return result
+    if isinstance(result, (tuple, list)):
+        return tuple([_spread(x, x.shape) for x in result])
+    return _spread(result, result.shape)
 
 
 def _one(x: Any) -> Any:

@@ -156,8 +156,8 @@ class UntypedStorage:
         Returns:
             A list.
         """
-        found: list[Any] = self._values(arrays.uint8).tolist()
-        return found
+        result: list[Any] = self._values(arrays.uint8).tolist()
+        return result
 
     def is_shared(self) -> bool:
         """Whether other processes have the memory, too: no.
@@ -204,8 +204,8 @@ class TypedStorage(UntypedStorage):
         Returns:
             A list.
         """
-        found: list[Any] = self._values(self._memory.dtype).tolist()
-        return found
+        result: list[Any] = self._values(self._memory.dtype).tolist()
+        return result
 
     def __getitem__(self, index: Any) -> Any:
         return self._values(self._memory.dtype)[index].tolist()

@@ -99,12 +99,12 @@ def png(height: int, width: int, pixels: bytes) -> bytes:
 
 
 def _table() -> list[int]:
-    found = []
+    results = []
     for n in range(256):
         for _ in range(8):
             n = n >> 1 ^ (0x82F63B78 if n & 1 else 0)
-        found.append(n)
-    return found
+        results.append(n)
+    return results
 
 
 _TABLE = _table()

@@ -45,5 +45,5 @@ def function_of(program: Program) -> tuple[Callable[..., Any], set[Var]]:
     whose memory it writes."""
     load()
     module = importlib.import_module("retrograd.compiler.xla._executable")
-    found: tuple[Callable[..., Any], set[Var]] = module.function_of(program)
-    return found
+    result: tuple[Callable[..., Any], set[Var]] = module.function_of(program)
+    return result

@@ -43,10 +43,10 @@ def _power(x: Any, y: Any) -> Any:
             return whole
         inverse = jnp.where(x == 1, 1, jnp.where(x == -1, 1 - 2 * (jnp.abs(y) % 2), 0))
         return jnp.where(y < 0, inverse, whole)
-    found = jnp.power(x, y)
-    if found.dtype.kind == "c":  # of zero XLA takes the logarithm
-        found = jnp.where((x == 0) & (y.real > 0), 0, jnp.where(y == 0, 1, found))
-    return found
+    result = jnp.power(x, y)
+    if result.dtype.kind == "c":  # of zero XLA takes the logarithm
+        result = jnp.where((x == 0) & (y.real > 0), 0, jnp.where(y == 0, 1, result))
+    return result
 
 
 @lowering("pow_scalar")

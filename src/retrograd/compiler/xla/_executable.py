@@ -119,8 +119,8 @@ class Compiled:
         shapes += [jax.ShapeDtypeStruct(v.shape, v.dtype) for v in self.constants]
         self.held = [jax.device_put(v.constant) for v in self.constants]
         self.on_cpu = jax.default_backend() == "cpu"
-        found: Callable[..., Any] = jax.jit(self.trace, keep_unused=True).lower(*shapes).compile()
-        return found
+        result: Callable[..., Any] = jax.jit(self.trace, keep_unused=True).lower(*shapes).compile()
+        return result
 
     def trace(self, *values: Any) -> tuple[Any, ...]:
         """The program in the words of JAX, for values that stand for its inputs."""

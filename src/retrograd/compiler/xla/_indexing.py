@@ -165,13 +165,13 @@ def _scatter_reduce(
     if not include_self:
         neutral = jnp.asarray(arrays.sorting.neutral(reduce, x.dtype), x.dtype)
         start = _scattered(x, index, neutral, dim, "set")
-    found = _scattered(start, index, src, dim, how)
+    result = _scattered(start, index, src, dim, how)
     if reduce != "mean":
-        return found
+        return result
     ones = jnp.zeros(x.shape, "int64")
     counts = _scattered(ones, index, 1, dim, "add") + int(include_self)
     counts = jnp.maximum(counts, 1)
-    return found // counts.astype(x.dtype) if x.dtype.kind in "iu" else found / counts
+    return result // counts.astype(x.dtype) if x.dtype.kind in "iu" else result / counts
 
 
 lowerings(

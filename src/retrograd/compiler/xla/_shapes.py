@@ -224,11 +224,11 @@ def _constant_pad(x: Any, pad: Any, value: Any) -> Any:
 
 def windows_of(x: Any, kernel: Any, stride: Any, dilation: Any, counts: Any) -> list[Any]:
     """For each position of a kernel, what all windows show there."""
-    found = []
+    results = []
     for position in product(*map(range, kernel)):
         where = [
             slice(p * d, p * d + s * (n - 1) + 1, s)
             for p, s, d, n in zip(position, stride, dilation, counts, strict=True)
         ]
-        found.append(x[(..., *where)])
-    return found
+        results.append(x[(..., *where)])
+    return results

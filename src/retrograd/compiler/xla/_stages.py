@@ -44,15 +44,15 @@ def _shown_parts(program: Program) -> set[Var]:
     """Outputs that are views of inputs, and the views that lead there. They stay views."""
     made_by = {v: line for line in program.lines for v in line.outputs}
     inputs = set(program.inputs)
-    found: set[Var] = set()
+    results: set[Var] = set()
     for v in program.outputs:
-        while v.root is not v and v.root in inputs and v in made_by and v not in found:
+        while v.root is not v and v.root in inputs and v in made_by and v not in results:
             line = made_by[v]
             if not line.operation.view:
                 break
-            found.update(line.outputs)
+            results.update(line.outputs)
             v = line.inputs[0]
-    return found
+    return results
 
 
 def _with_ends(program: Program, parts: list[tuple[bool, list[Line]]]) -> list[Stage]:

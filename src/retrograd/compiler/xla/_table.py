@@ -60,9 +60,9 @@ def trust(condition: Any) -> None:
 
 def doubts() -> list[Any]:
     """The conditions stated since the last call."""
-    found = list(_doubts)
+    results = list(_doubts)
     _doubts.clear()
-    return found
+    return results
 
 
 @contextmanager

@@ -305,10 +305,10 @@ def _checked_cholesky(function: str, input: Any, upper: bool, check_errors: bool
     check_square("linalg.cholesky", input)
     check_float("linalg.cholesky", input)
     check_kernel("cholesky_cpu", input)
-    found = linalg_cholesky(input, upper=bool(upper))
+    result = linalg_cholesky(input, upper=bool(upper))
     if check_errors:
-        refuse(arrays.linalg.refuse_not_positive, function, found[1], input)
-    return found
+        refuse(arrays.linalg.refuse_not_positive, function, result[1], input)
+    return result
 
 
 @public("linalg", out="cast")

@@ -57,13 +57,13 @@ def _channel_gradients(
     g, x = arrays.reshape(g, shape), arrays.reshape(input, shape)
     total, product = arrays.normalizing.channel_sums(g, x, mean)
     product = product * scale
-    found: list[Any] = [None, None, None]
+    results: list[Any] = [None, None, None]
     if needs[1]:
-        found[1] = arrays.sum(product, 0)
+        results[1] = arrays.sum(product, 0)
     if needs[2]:
-        found[2] = arrays.sum(total, 0)
+        results[2] = arrays.sum(total, 0)
     if not needs[0]:
-        return found
+        return results
     factor = scale if weight is None else scale * weight
     if fixed:
         gx = arrays.normalizing.scale_channels(g, factor, arrays.zeros_like(factor))
@@ -73,8 +73,8 @@ def _channel_gradients(
         of_x = of_scale * scale * scale * (-1 / (layout.sharing or 1))
         shift = of_mean * scale * (-1 / (layout.sharing or 1)) - of_x * mean
         gx = arrays.normalizing.mix_channels(g, x, factor, of_x, shift)
-    found[0] = arrays.reshape(gx, input.shape)
-    return found
+    results[0] = arrays.reshape(gx, input.shape)
+    return results
 
 
 def _shared(table: Raw, layout: Layout) -> Raw:
@@ -118,9 +118,9 @@ class Running:
 
     def of(self, statistics: Sequence[Any]) -> Running:
         """The same for other statistics."""
-        found = Running(None, None, self.momentum)
-        found.kept = tuple(statistics)
-        return found
+        result = Running(None, None, self.momentum)
+        result.kept = tuple(statistics)
+        return result
 
     def update(self, mean: Any, squares: Any, count: int) -> None:
         """Move on towards the mean of ``count`` numbers, and their variance: the sum of their
