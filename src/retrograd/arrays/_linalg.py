@@ -7,7 +7,7 @@ solves) SciPy's LAPACK is called for each matrix of a batch. SciPy is imported w
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import cache
 from typing import Any
 
@@ -81,11 +81,6 @@ def triu(x: Raw, k: int = 0) -> Raw:
 def diagonal(x: Raw) -> Raw:
     """The diagonals of matrices, as a view."""
     return np.diagonal(x, axis1=-2, axis2=-1)
-
-
-def _identities(shape: Sequence[int], dtype: Any) -> Raw:
-    eye = np.eye(shape[-2], shape[-1], dtype=dtype)
-    return np.broadcast_to(eye, tuple(shape)).copy()
 
 
 def eps(dtype: np.dtype[Any]) -> float:

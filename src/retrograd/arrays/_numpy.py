@@ -18,7 +18,6 @@ import numpy as np
 Raw = Any  # np.ndarray | np.generic; spelled Any because NumPy's own stubs differ between the two
 
 ndarray = np.ndarray
-bool_type = np.bool_
 RAW_TYPES: tuple[type, ...] = (np.ndarray, np.generic)
 # The same, one by one: looking a type up is faster than asking whether it derives from another.
 RAW_CLASSES: frozenset[type] = frozenset({np.ndarray, *np.sctypeDict.values()})

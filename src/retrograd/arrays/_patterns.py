@@ -263,10 +263,6 @@ def transposed(pattern: Pattern) -> Pattern:
     return sparse.csr_array(pattern.T)
 
 
-def is_sparse(x: Any) -> bool:
-    return bool(sparse.issparse(x))
-
-
 def banded(rows: int, columns: int, lower: int, upper: int) -> Pattern:
     """Entries from ``lower`` diagonals below the main one to ``upper`` above it."""
     diagonals = np.arange(-lower, upper + 1)

@@ -111,15 +111,6 @@ def _repeat_heads(x: Any, times: int) -> Any:
     return linear.reshape(repeated, (*shape[:dim], shape[dim] * times, *shape[dim + 1 :]))
 
 
-def _sum_heads(x: Any, times: int) -> Any:
-    """The transpose of repeating heads."""
-    if times == 1:
-        return x
-    shape = tuple(x.shape)
-    grouped = linear.reshape(x, (shape[0], shape[1] // times, times, *shape[2:]))
-    return linear.sum_dim(grouped, dim=(2,), keepdim=False)
-
-
 def _masks(attn_mask: Raw | None, is_causal: bool, scores: Any) -> list[Raw]:
     """What is to be added to the scores."""
     result = [] if attn_mask is None else [attn_mask]
