@@ -81,6 +81,10 @@ class Kernel:
         self.view = self.heavy = False
         self.definition = None
 
+    def compute(self, args: Sequence[Any], options: dict[str, Any]) -> Any:
+        """As an operation of the table: the forward."""
+        return self.forward(*args, **options)
+
     def __repr__(self) -> str:
         return f"<kernel {self.name}>"
 
