@@ -128,6 +128,16 @@ def test_second_derivatives_and_hooks() -> None:
     assert x.grad.tolist() == [1.0, 3.0]
 
 
+def test_series_and_sparse_derivatives() -> None:
+    x = retrograd.tensor(0.5, dtype=retrograd.bfloat16)
+    found = retrograd.func.derivatives(lambda v: v.sin() * 0.3, x, order=2)
+    assert all(y.dtype is retrograd.bfloat16 for y in found)
+    exact = 0.3 * np.array([np.sin(0.5), np.cos(0.5), -np.sin(0.5)])
+    assert np.allclose([y.item() for y in found], exact, rtol=2**-7)
+    two = retrograd.tensor([0.5, 1.5], dtype=retrograd.bfloat16)
+    assert retrograd.func.sparsity(lambda v: v.sin(), two).toarray().tolist() == [[1, 0], [0, 1]]
+
+
 class Doubled(retrograd.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: Any) -> Any:

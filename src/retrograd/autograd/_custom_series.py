@@ -47,7 +47,7 @@ def _results(level: SeriesLevel, cls: Any, inputs: list[Any]) -> Any:
         compute = integrated(level, tangents)
         order = min([x.order for x in inputs if level.owns(x)], default=UNLIMITED)
         for i, y in enumerate(results):
-            if isinstance(y, Series) and y.dtype.kind in "fc":
+            if isinstance(y, Series) and y.dtype.kind in "fcV":
                 y.order, y.compute = order, lambda k, i=i: compute(k, i)
     return tuple(results) if isinstance(output, tuple) else results[0]
 

@@ -352,7 +352,7 @@ class Call:
         if operation.differentiable and any(self.moving):
             compute = self.recurrence()
             for i, y in enumerate(self.results):
-                if y.dtype.kind in "fc":
+                if y.dtype.kind in "fcV":
                     y.order, y.compute = self.order, _at(compute, i)
 
     def recurrence(self) -> Callable[[int, int], Any]:
@@ -399,7 +399,7 @@ class Call:
         return (
             level.directions is not None and self.order == level.order == 2
             and op.family == "elementwise" and not op.adjoint and sum(self.moving) == 1
-            and self.results[0].dtype.kind == "f"
+            and self.results[0].dtype.kind in "fV"
         )  # fmt: skip
 
     def by_slopes(self) -> Callable[[int, int], Any]:
