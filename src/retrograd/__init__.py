@@ -163,6 +163,8 @@ def __getattr__(name: str) -> _Any:
 
     if name in _MODULES or name in ("_C", "_dynamo", "_higher_order_ops", "_utils"):
         return importlib.import_module(f"retrograd.{name}")
+    if name == "torch":  # PyTorch's module has its own name, too
+        return importlib.import_module("retrograd")
     if name.startswith("_foreach_"):
         return importlib.import_module("retrograd.tensor._foreach").over_lists(name)
     if name not in _LATER:

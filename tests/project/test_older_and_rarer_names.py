@@ -32,6 +32,7 @@ torch.baddbmm(2, B, 3, B, B)
 B.baddbmm(2, B, B)
 """
 EXPRESSIONS = """
+torch.torch is torch
 torch.block_diag()
 F.fractional_max_pool3d(torch.ones(0, 3, 6, 6, 6), 2, output_size=3).shape
 F.fractional_max_pool2d(torch.arange(72.0).reshape(1, 2, 6, 6), 2, output_size=3)
