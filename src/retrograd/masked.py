@@ -421,7 +421,18 @@ def logaddexp(
 
 
 class MaskedTensor:
-    """PyTorch's prototype of a tensor with a mask, which is not here: NotImplementedError."""
+    """PyTorch's prototype of a tensor with a mask. It does not exist here: see ``masked_tensor``.
+
+    Args:
+        data: The tensor.
+        mask: Which elements count.
+        requires_grad: Whether it requires grad.
+
+    Example:
+        >>> torch.masked.MaskedTensor(torch.ones(2), torch.tensor([True, False]))
+        Traceback (most recent call last):
+        NotImplementedError: retrograd has no masked tensors, which are a prototype in PyTorch: ...
+    """
 
     def __new__(cls, data: Any, mask: Any, requires_grad: bool = False) -> NoReturn:
         raise NotImplementedError(
@@ -438,6 +449,14 @@ def masked_tensor(data: Any, mask: Any, requires_grad: bool = False) -> NoReturn
         data: The tensor.
         mask: Which elements count.
         requires_grad: Whether it requires grad.
+
+    Example:
+        >>> x, mask = torch.tensor([1.0, 2.0]), torch.tensor([True, False])
+        >>> torch.masked.masked_tensor(x, mask)
+        Traceback (most recent call last):
+        NotImplementedError: retrograd has no masked tensors, which are a prototype in PyTorch: ...
+        >>> torch.masked.sum(x, mask=mask)
+        tensor(1.)
     """
     MaskedTensor(data, mask, requires_grad)
 

@@ -26,7 +26,8 @@ INTEGERS = calls("""
     torch.bincount(iv, ?) <- f16; f32; f64; iv
     torch.bincount(bints, ?) <- bweight; weights=bweight, minlength=7; weights=bints
     torch.hash_tensor(?) <- mat; i; k; mat, 1; i, 0, keepdim=True; f32, (); i32; f16; cube, (0, 2)
-    mat.hash_tensor(); torch.nonzero_static(?, size=3) <- twoz; i; sc; kv; none
+    mat.hash_tensor()
+    torch.nonzero_static(?, size=3) <- twoz; i; sc; kv; none
     twoz.nonzero_static(size=1); torch.nonzero_static(twoz, size=5, fill_value=7)
     bints.bincount(); bints.bincount(bweight); bints[::2].bincount(weights=bweight[::2])
 """)

@@ -32,7 +32,7 @@ torch.sum(x, dims=0)  # mistake: misspelt keyword
 F.cross_entropy(x, x, reducton="sum")  # mistake: misspelt keyword
 nn.LSTM(3, 4, layers=2)  # mistake: misspelt keyword
 torch.optim.Adam(layer.parameters(), rate=0.1)  # mistake: misspelt keyword
-torch.special.gamma(x)  # mistake: no such function
+torch.special.gammma(x)  # mistake: no such function
 
 # arguments that are missing, or too many
 torch.gather(x, 0)  # mistake: no index

@@ -19,7 +19,11 @@ from retrograd.tensor._tensor import Tensor
 class Module(CallableModule):
     """The base class of all layers and models.
 
-    A model assigns its layers and parameters to attributes and computes its result in ``forward``:
+    A model assigns its layers and parameters to attributes and computes its result in ``forward``.
+
+    Args:
+        args, kwargs: none, unless the class sets ``call_super_init``: then they are passed on to
+            further base classes.
 
     Example:
         >>> class Model(torch.nn.Module):

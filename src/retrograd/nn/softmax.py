@@ -78,6 +78,9 @@ class Softmax2d(Module):
         tensor([0.5000, 0.5000])
     """
 
+    def __init__(self) -> None:
+        super().__init__()
+
     def forward(self, input: Tensor) -> Tensor:
         if input.dim() not in (3, 4):
             raise ValueError(

@@ -130,7 +130,7 @@ def difference(a: Any, b: Any, *, tolerance: float | None = None) -> Difference:
         ...     return story
         >>> result = viz.difference(run(torch.float64), run(torch.float32), tolerance=1e-9)
         >>> print(result.first.kind, result.first.text)
-        value the result of Sub, y
+        value the result of Add
     """
     for story in (a, b):
         if not isinstance(story, Story):

@@ -218,7 +218,11 @@ class Report:
             self._due = time.monotonic() + max(SECONDS, SHARE * (time.monotonic() - now))
 
     def continue_from(self, records: Sequence[Mapping[str, Any]]) -> None:
-        """Go on with a run whose curves are known, each record with its ``step``."""
+        """Go on with a run whose curves are known.
+
+        Args:
+            records: the figures of some steps by name, each with its ``step``.
+        """
         for record in records:
             self._step = int(record["step"])
             for name, value in record.items():
@@ -335,7 +339,11 @@ class Report:
     # -- the file ----------------------------------------------------------------------------
 
     def to_json(self) -> dict[str, Any]:
-        """All that the page shows."""
+        """What the page shows.
+
+        Returns:
+            All of it, in dictionaries and lists.
+        """
         latest = [s.norms[-1][1] for s in self._samples if s.norms]
         largest = max((x for x in latest if math.isfinite(x)), default=0.0)
         return {
