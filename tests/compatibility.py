@@ -376,6 +376,10 @@ def page(rows: list[str]) -> str:
     """The page with the table."""
     return (
         "# Compatibility\n\n"
+        "Of the 676 entries of PyTorch's own list of tested operations that are public and take "
+        "dense tensors, 669 (99.0 %) agree on PyTorch's samples in value, gradient, tangent, "
+        "second gradient and under `vmap`; the others differ on purpose. "
+        "`python tests/opinfo_coverage.py` compares them and names the reasons.\n\n"
         "Third-party packages that import `torch`, installed without PyTorch and run with "
         "`python -m retrograd`. Written by `python tests/compatibility.py`, which runs the same "
         "programs with PyTorch 2.13; what is listed under \"runs\" prints the same.\n\n"

@@ -172,7 +172,7 @@ def _translated(x: Any) -> Any:
             raise NotImplementedError("a sparse tensor")
         x, recorded = x.detach().resolve_conj().resolve_neg(), x.requires_grad
         whole = torch.empty(0, dtype=x.dtype).set_(x.untyped_storage())  # type: ignore[call-overload]
-        ours = retrograd.from_numpy(whole.numpy())
+        ours = retrograd.from_numpy(whole.numpy().copy())  # neither writes to the other's memory
         ours = ours.as_strided(x.shape, x.stride(), x.storage_offset())
         return ours.requires_grad_(recorded)
     if isinstance(x, (torch.dtype, torch.memory_format, torch.layout)):
