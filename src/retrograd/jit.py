@@ -124,8 +124,6 @@ class Attribute(NamedTuple):
     type: Any
 
 
-
-
 class ScriptModule(Module):
     """A base class for modules that PyTorch compiles; here it is ``Module``, and what ``script``
     returns is not one."""

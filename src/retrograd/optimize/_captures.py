@@ -207,7 +207,6 @@ class Parameters:
         with Replacing(pairs):
             return function(*given, tree)
 
-
     @property
     def key(self) -> Any:
         """What ``of_values`` depends on besides the function, as a key; None if that cannot be

@@ -238,7 +238,6 @@ def for_scipy(
     Jacobian is sparse, which is possible where Hessians are used. ``value`` is its function of the
     unknowns alone."""
 
-
     def vector(x: Any) -> Tensor:
         return as_tensor(arrays.asarray(x, raw(point.vector).dtype))
 

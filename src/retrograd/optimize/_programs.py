@@ -81,4 +81,3 @@ class Evaluation:
 
             self.function, self._is_program = Quiet(self.function), True
         return found
-
