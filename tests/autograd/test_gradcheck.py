@@ -741,5 +741,5 @@ def test_the_jacobians_that_are_not_to_be_had() -> None:
 
 def test_the_examples_in_the_docstrings() -> None:
     flags = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
-    failed, attempted = doctest.testmod(MODULE, optionflags=flags)
+    failed, attempted = doctest.testmod(MODULE, optionflags=flags, extraglobs={"torch": retrograd})
     assert (failed, attempted > 5) == (0, True)

@@ -73,7 +73,7 @@ def test_every_primitive_has_a_lowering_or_a_reason() -> None:
     assert set(reasons) <= primitives
     random = {name for name, reason in reasons.items() if "random numbers" in reason}
     sized = {name for name, reason in reasons.items() if "how many results" in reason}
-    assert len(set(reasons) - random - sized) <= 25  # Bessel functions and polynomials
+    assert len(set(reasons) - random - sized) <= 27  # Bessel functions, polynomials, LAPACK
     # What is no operation of the table: lines that only programs have.
     kernels = {"put", "in_rows", "in_layout_of", "optimizer_update",
                "branch", "while_loop", "scan"}  # fmt: skip

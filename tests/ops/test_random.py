@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import retrograd
 from retrograd.arrays import _discrete, _generator, _random, _sampling
 
 SEEDS = [0, 1, 42, 2**31, 2**32 - 1, 2**32 + 5, 2**63, 2**64 - 1, -1, -(2**63)]
@@ -703,6 +704,6 @@ def test_golden_values():
 
 def test_examples_in_the_documentation():
     for module, least in ((_generator, 8), (_random, 6), (_discrete, 3)):
-        results = doctest.testmod(module)
+        results = doctest.testmod(module, extraglobs={"torch": retrograd})
         assert results.attempted >= least
         assert results.failed == 0

@@ -389,8 +389,9 @@ class profile(Scope):  # noqa: N801 - PyTorch's name
 
         Example:
             >>> import retrograd as torch
+            >>> layer, x = torch.nn.Linear(2, 3), torch.ones(4, 2)
             >>> with torch.profiler.profile() as prof:
-            ...     y = torch.nn.Linear(2, 3)(torch.ones(4, 2))
+            ...     y = layer(x)
             >>> [row.name for row in prof.summary("module")]
             ['Linear']
         """

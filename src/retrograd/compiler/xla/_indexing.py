@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import jax
 import jax.numpy as jnp
+from jax import lax
 
 from retrograd import arrays
 from retrograd.compiler.xla._elementwise import to_dtype
@@ -267,7 +269,47 @@ def _histogram(x: Any, weight: Any, edges: Any, density: bool) -> tuple[Any, Any
     return found / (jnp.sum(found) * jnp.diff(edges)) if density else found, edges
 
 
+def _histogramdd(x: Any, weight: Any, edges: Any, density: bool) -> Any:
+    points = x.reshape(-1, x.shape[-1])
+    shape = tuple(e.shape[0] - 1 for e in edges)
+    inside = jnp.ones(points.shape[0], bool)
+    place = jnp.zeros(points.shape[0], "int64")
+    for column, e, bins in zip(points.T, edges, shape, strict=True):
+        inside &= (column >= e[0]) & (column <= e[-1])
+        at = jnp.minimum(jnp.searchsorted(e, column, "right") - 1, bins - 1)
+        place = place * bins + at
+    size = math.prod(shape)
+    place = jnp.where(inside, place, size)
+    weight = jnp.ones(place.shape, x.dtype) if weight is None else weight.reshape(-1)
+    flat = jnp.zeros(size + 1, x.dtype).at[place].add(weight.astype(x.dtype))[:size]
+    result = flat.reshape(shape)
+    if density:
+        result = result / jnp.sum(result)
+        for d, e in enumerate(edges):
+            result = result / jnp.diff(e).reshape((-1,) + (1,) * (len(edges) - d - 1))
+    return result
+
+
+@lowering("nonzero_static")
+def _nonzero_static(x: Any, size: int, fill_value: int) -> Any:
+    if x.ndim == 0:  # one row without columns for each element that is not zero
+        return jnp.zeros((size, 0), "int64")
+    columns = jnp.nonzero(x, size=size, fill_value=fill_value)
+    return jnp.stack(columns, axis=1).astype("int64")
+
+
+@lowering("hash_tensor")
+def _hash_tensor(x: Any, dim: Any, keepdim: bool) -> Any:
+    wide = x.astype("float64" if x.dtype.kind == "f" else "int64")
+    bits = lax.bitcast_convert_type(wide, "uint64")
+    axes = tuple(dim)
+    result = lax.reduce(bits, jnp.uint64(0), lax.bitwise_xor, axes)
+    return jnp.expand_dims(result, axes) if keepdim else result
+
+
 lowerings(
+    histogramdd=lambda x, edges, density: _histogramdd(x, None, edges, density),
+    weighed_histogramdd=lambda x, weight, edges, density: _histogramdd(x, weight, edges, density),
     histogram=lambda x, edges, density: _histogram(x, None, edges, density),
     weighed_histogram=lambda x, weight, edges, density: _histogram(x, weight, edges, density),
 )

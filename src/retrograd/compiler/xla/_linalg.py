@@ -15,7 +15,8 @@ from retrograd.compiler.xla._table import lowering, on_host, trust
 
 PRECISE = lax.Precision.HIGHEST
 
-on_host("its algorithms are those of LAPACK's drivers, which XLA has not", "linalg_lstsq")
+on_host("its algorithms are those of LAPACK's drivers, which XLA has not",
+        "linalg_lstsq", "linalg_ldl_factor_ex", "linalg_ldl_solve")  # fmt: skip
 on_host("XLA gives no reflectors", "geqrf")
 
 

@@ -125,7 +125,7 @@ def _adaptive_avg_pool(x: Any, output_size: Any) -> Any:
 @lowering(
     *[f"upsample_{mode}{n}d" for mode in ("nearest", "nearest_exact") for n in (1, 2, 3)],
     "upsample_linear1d", "upsample_bilinear2d", "upsample_trilinear3d", "upsample_bicubic2d",
-    "upsample_bilinear2d_aa", "upsample_bicubic2d_aa",
+    "upsample_bilinear2d_aa", "upsample_bicubic2d_aa", "upsample_lanczos2d_aa",
 )  # fmt: skip
 def _resize(x: Any, mode: str, output_size: Any, align_corners: bool, scales: Any) -> Any:
     sizes = x.shape[-len(scales) :]

@@ -59,9 +59,12 @@ def _attention_of(
     scores = scaled(products.matmul(query, linear.transposed(keys)), number=scale)
     for mask in _masks(attn_mask, is_causal, scores):
         scores = scores + mask
-    return products.matmul(safe_softmax(scores), values), logsumexp_op(
-        scores, dim=(3,), keepdim=False
-    )
+    # Of a query that may look at no key, the logarithm is 0, as the kernel has it.
+    allowed = ne(raw(scores), -math.inf)
+    some, each = (any_of(allowed, dim=(3,), keepdim=keepdim) for keepdim in (False, True))
+    total = logsumexp_op(where(each, scores, zeros_like(scores)), dim=(3,), keepdim=False)
+    weighted = products.matmul(safe_softmax(scores), values)
+    return weighted, where(some, total, zeros_like(total))
 
 
 def _attention_rule(

@@ -460,7 +460,9 @@ def histogramdd(
         )
     if any(batches_of(raw(x)) for x in (input, weight, *each) if isinstance(x, TensorLike)):
         refuse(_OWN_RANGE)
-    known = bare(input)
+    # Where the edges are known, the values are not looked at.
+    looks = range is None and not all(isinstance(b, TensorLike) for b in each)
+    known = bare(input) if looks else arrays.zeros((0, dims), values.dtype)
     edges = tuple(
         _edges(known[..., d], b, None if range is None else range[2 * d : 2 * d + 2], d)
         for d, b in enumerate(each)
