@@ -93,17 +93,6 @@ def is_smooth(expression: str) -> bool:
     )
 
 
-def some_of_each_kind(expressions: list[str]) -> tuple[list[str], list[str]]:
-    """Of the samples that call the same functions in the same modes, ten at most, spread over all
-    of them; and the others."""
-    kinds: dict[Any, list[str]] = {}
-    for expression in expressions:
-        called = tuple(re.findall(r"\w+(?=\()|'\w+'", expression))
-        kinds.setdefault((called or expression, is_smooth(expression)), []).append(expression)
-    some = [e for alike in kinds.values() for e in alike[:: max(1, len(alike) // 10)][:10]]
-    return some, sorted(set(expressions) - set(some), key=expressions.index)
-
-
 @cache
 def examples() -> dict[str, list[Example]]:
     """For each operation that the samples exercise, some different calls at smooth points."""
@@ -119,12 +108,8 @@ def examples() -> dict[str, list[Example]]:
             copies = [np.copy(x) if isinstance(x, np.ndarray) else x for x in inputs]
             ways.setdefault(repr((kinds, options)), Example(operation, copies, options))
 
-    some, others = some_of_each_kind(SAMPLES)
-    wanted = [name for name, op in TABLE.items() if op.differentiable and name not in NOT_REACHED]
     with watched_forwards(notice):
-        for n, expression in enumerate(some + others):
-            if n >= len(some) and all(found.get(k) or k in found.keys() & NO_SLOPE for k in wanted):
-                break  # what is left shows nothing new
+        for expression in SAMPLES:
             smooth = is_smooth(expression)
             for dtype in ("float64", "complex128"):
                 run_with_gradients(expression, dtype)

@@ -288,12 +288,13 @@ def test_light_and_dark(opened: Open) -> None:
     dark = opened(stories.small(), color_scheme="dark")
     light_ground, dark_ground = ground(page), ground(dark)
     assert light_ground != dark_ground
+    becomes = "color => getComputedStyle(document.body).backgroundColor === color"
     page.keyboard.press("t")
-    assert ground(page) == dark_ground
+    page.wait_for_function(becomes, arg=dark_ground)
     page.reload()
-    assert ground(page) == dark_ground  # it is remembered
+    page.wait_for_function(becomes, arg=dark_ground)  # it is remembered
     page.click("#theme")
-    assert ground(page) == light_ground
+    page.wait_for_function(becomes, arg=light_ground)
 
 
 def test_help_lists_the_keys(opened: Open) -> None:

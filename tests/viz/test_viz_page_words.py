@@ -24,7 +24,7 @@ COLOURS = {
 
 
 def test_pictures_have_the_colours_of_the_page() -> None:
-    style = (PAGE / "page.css").read_text(encoding="utf-8")
+    style = "".join((PAGE / f"{x}.css").read_text(encoding="utf-8") for x in ("base", "page"))
     pairs = re.findall(r"--([\w-]+): (light-dark\(.*?\))", style)
     found = dict(reversed(pairs))  # the first are those of the screen
     for kind, name in COLOURS.items():

@@ -124,7 +124,7 @@ def test_marks_are_told_in_full(opened: Open) -> None:
     assert read(page)["step"] == 3
     assert words(page, ".step-card .chip.detached").endswith(cut.strip())
     page.click("#marks .chip.unused")
-    assert words(page, ".card.picked") == "× unused v is not reached"
+    assert words(page, ".card.picked") == "× ∅ unused v is not reached"
     page.keyboard.press("Escape")
     assert page.locator(".card.picked").count() == 0
     ticks = page.locator("#norms .tick")

@@ -17,6 +17,7 @@ from retrograd.ops._operation import (
     Singular,
     TensorLike,
     elementwise,
+    is_differentiated,
     is_lifted,
     multilinear,
     raw,
@@ -162,10 +163,10 @@ def _pow_scalar_rule(g: Any, self: Any, exponent: Any) -> Any:
 
 def _pow_base_rule(g: Any, self: Any, exponent: Any) -> Any:
     flat = eq(exponent, 0)
-    if any(isinstance(x, TensorLike) or is_lifted(x) for x in (g, self, exponent)):
+    if isinstance(g, TensorLike) or is_lifted(g) or is_lifted(self) or is_lifted(exponent):
         # This is differentiated again, and depends on the exponent, too.
         flat = logical_and(flat, logical_or(eq(self, 0), ne(self, self)))
-        if not getattr(exponent, "requires_grad", False):
+        if not is_differentiated(exponent):
             # The power below is infinite at 0 ** 0, and NaN would come of that. It is left out.
             self = where(flat, zeros_like(self) + 1, self)
     gradient = g * (exponent * self ** (exponent - 1))

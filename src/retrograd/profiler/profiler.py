@@ -393,7 +393,7 @@ class profile(Scope):  # noqa: N801 - PyTorch's name
             >>> with torch.profiler.profile() as prof:
             ...     y = layer(x)
             >>> [row.name for row in prof.summary("module")]
-            ['Linear']
+            ['layer (Linear)']
         """
         return summary(self._results("adding up"), by)
 
