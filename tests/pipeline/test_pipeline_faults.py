@@ -93,7 +93,11 @@ def losses(folder: Path, resume: bool) -> list[float]:
 
 @pytest.mark.parametrize(
     ("victim", "step"),
-    [(1, 4), *(pytest.param(v, s, marks=pytest.mark.long) for v, s in ((0, 6), (2, 9), (1, 14)))],
+    [
+        (1, 4),
+        pytest.param(0, 6, marks=pytest.mark.long),
+        *(pytest.param(v, s, marks=pytest.mark.exhaustive) for v, s in ((2, 9), (1, 14))),
+    ],
 )
 def test_killing_a_rank_stops_all_and_the_run_goes_on_to_the_bit(
     victim: int, step: int, tmp_path: Path, undisturbed: dict[int, list[float]]
