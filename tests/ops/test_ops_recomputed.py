@@ -56,7 +56,7 @@ WRITES = re.compile(r"_\(|inplace|True, True|max_norm|instance_norm|put\(|writte
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("how", [nested, keeping_all])
+@pytest.mark.parametrize("how", [nested, pytest.param(keeping_all, marks=pytest.mark.exhaustive)])
 @pytest.mark.parametrize("group", GROUPS)
 def test_every_operation_to_the_bit(group, how):
     for expression in GROUPS[group]:
