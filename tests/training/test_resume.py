@@ -133,7 +133,7 @@ def test_killed_at_random_moments(task: str, tmp_path: Path, whole: dict[str, Pa
     while True:
         resume = ["--resume"] if (run / "config.json").exists() else []
         with command(config, "--out", run, "--quiet", *resume) as process:
-            if not kill_while_training(process, run, moments.uniform(0, 0.2)):
+            if not kill_while_training(process, run, moments.uniform(0, 0.4)):
                 break
         kills += 1
         checkpoints_are_whole(run)
