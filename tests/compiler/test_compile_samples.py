@@ -22,11 +22,11 @@ from retrograd.compiler import _tiles
 # otherwise, so that sums are rounded in another order. The program still gives what its trace gave.
 ROUNDED = re.compile(
     r"max_norm|embedding(_bag)?\(eb\d, \(?(w|ebw)|solve_triangular|lu_solve|tensorsolve|lstsq"
-    r"|einsum\('ij,kl->lk'"
+    r"|einsum\('ij,kl->lk'|histc|bilinear"
 )
-DTYPES = ("float32", "complex128")
+DTYPES = ("float32", "complex128", "bfloat16")
 TILED = ("activations", "grids", "losses", "pointwise")  # which have many elementwise operations
-EVERY = 6  # of the samples, one is run in the second dtype, too
+EVERY = 6  # of the samples, one is run in the second dtype, too, and another in the third
 
 
 def function_of(expression: str, names: tuple[str, ...]) -> Any:
@@ -64,6 +64,10 @@ def same(a: Any, b: Any, rounded: bool = False) -> bool:
         )
     if not isinstance(a, torch.Tensor) or not isinstance(b, torch.Tensor):
         return type(a) is type(b) and bool(a == b or a != a)
+    if a.dtype == b.dtype == torch.bfloat16:
+        a, b = a.float(), b.float()
+        if rounded:
+            return torch.allclose(a, b, 2**-6, 2**-6, equal_nan=True)
     x, y = as_array(a), as_array(b)
     if (x.dtype, x.shape) != (y.dtype, y.shape):
         return False
@@ -73,7 +77,10 @@ def same(a: Any, b: Any, rounded: bool = False) -> bool:
 
 
 def inputs(names: tuple[str, ...], dtype: str) -> list[Any]:
-    return [torch.from_numpy(in_dtype(name, dtype)) for name in names]
+    if dtype != "bfloat16":
+        return [torch.from_numpy(in_dtype(name, dtype)) for name in names]
+    single = dict(zip(names, inputs(names, "float32"), strict=True))
+    return [x if name in FIXED else x.bfloat16() for name, x in single.items()]
 
 
 def differences(expression: str, dtype: str) -> str | None:
@@ -114,8 +121,12 @@ def problems(group: str, start: int) -> list[str]:
         fixed = all(name in FIXED for name in names_in(expression))
         if "._version" in expression:
             continue  # a program counts its writes to a tensor once
-        once = number % EVERY or fixed or reason("NOT_COMPLEX", expression)
-        for dtype in DTYPES[:1] if once else DTYPES:
+        dtypes = [DTYPES[0]]
+        if number % EVERY == 0 and not fixed and not reason("NOT_COMPLEX", expression):
+            dtypes.append(DTYPES[1])
+        if number % EVERY == 3 and not fixed:
+            dtypes.append(DTYPES[2])
+        for dtype in dtypes:
             problem = differences(expression, dtype)
             if problem is not None:
                 found.append(f"{expression} in {dtype}: {problem}")

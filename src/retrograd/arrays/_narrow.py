@@ -13,9 +13,15 @@ from typing import Any
 import numpy as np
 
 from retrograd.arrays._dtypes import bfloat16
-from retrograd.arrays._numpy import Raw, is_narrow, is_raw
+from retrograd.arrays._numpy import is_narrow, is_raw
 
 FLOAT32 = np.dtype(np.float32)
+
+
+def dtype() -> np.dtype[Any]:
+    """NumPy's dtype of bfloat16."""
+    found: np.dtype[Any] = bfloat16.numpy
+    return found
 
 
 def widened(x: Any) -> Any:
@@ -32,19 +38,26 @@ def rounded(x: Any) -> Any:
     return type(x)(map(rounded, x)) if type(x) in (list, tuple) else x
 
 
-def call(name: str, kernel: Callable[..., Raw], args: Sequence[Any], options: Any) -> Any:
+def call(
+    name: str,
+    kernel: Callable[..., Any],
+    args: Sequence[Any],
+    options: dict[str, Any],
+    widen: Callable[[Any], Any] = widened,
+    round_: Callable[[Any], Any] = rounded,
+) -> Any:
     """``kernel(*args, **options)`` of the operation ``name``, computed in float32. The results are
     in bfloat16 if the first float operand is: the kernels that take several dtypes give that of the
-    first."""
+    first. Operands that are no arrays come with functions that convert them."""
     narrow = _first_is_narrow(args)
     if narrow and name not in _TAKE_WIDE_NUMBERS:
         args = [_as_narrow(x) if type(x) is float else x for x in args]
     wide_options = {
-        key: _as_narrow(x) if type(x) is float and (name, key) in _NARROW_OPTIONS else widened(x)
+        key: _as_narrow(x) if type(x) is float and (name, key) in _NARROW_OPTIONS else widen(x)
         for key, x in options.items()
     }
-    results = kernel(*map(widened, args), **wide_options)
-    return rounded(results) if narrow else results
+    results = kernel(*map(widen, args), **wide_options)
+    return round_(results) if narrow else results
 
 
 # PyTorch's kernels take a Python operand in the dtype of the tensor, except for products and
@@ -67,6 +80,7 @@ def _first_is_narrow(args: Sequence[Any]) -> bool:
     for x in args:
         if type(x) in (list, tuple) and x:
             return _first_is_narrow(x)
-        if is_raw(x) and x.dtype.kind in "fcV":
-            return is_narrow(x)
+        kind = getattr(getattr(x, "dtype", None), "kind", "")
+        if kind and kind in "fcV":
+            return bool(kind == "V")
     return False

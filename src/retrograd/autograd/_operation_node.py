@@ -24,7 +24,7 @@ from retrograd.autograd._versions import UNCHANGING
 from retrograd.autograd._wrap import wrap
 from retrograd.ops import copies, linear
 from retrograd.ops._lifted import Lifted
-from retrograd.ops._operation import Operation, Rule, raw
+from retrograd.ops._operation import Operation, Rule, TensorLike, raw
 
 
 class OperationNode(CallableNode):
@@ -100,6 +100,14 @@ class OperationNode(CallableNode):
             None if n is None or rule is None else call(rule, i)
             for i, (n, rule) in enumerate(zip(next_nodes, operation.rules, strict=True))
         ])  # fmt: skip
+
+    def widened(self, x: Any) -> Any:
+        """A value, or several, as the rules take it: in a dtype that NumPy computes in."""
+        return x
+
+    def rounded(self, gradients: Sequence[Any]) -> Sequence[Any]:
+        """What the rules give, in the dtypes of the inputs."""
+        return gradients
 
     @property
     def next_functions(self) -> tuple[tuple[Node | None, int], ...]:
@@ -366,25 +374,40 @@ class NarrowNode(OperationNode):
         self, g: Any, next_nodes: Sequence[Node | None], values: dict[str, Any]
     ) -> Sequence[Any]:
         gradients = g if type(g) is list else [g]
-        if not all([x is None or arrays.is_raw(x) for x in gradients]) or any_lifted(
-            None, *values.values()
-        ):
+        if any([isinstance(x, TensorLike) for x in gradients]):  # recorded, operation by operation
             return super().apply_rules(g, next_nodes, values)
-        wide = arrays.narrow.widened
-        received: Sequence[Any] = super().apply_rules(
-            wide(g), next_nodes, {name: wide(value) for name, value in values.items()}
-        )
-        return received if received is NotImplemented else [
+        wide = {name: _widened(value) for name, value in values.items()}
+        return self.rounded(super().apply_rules(_widened(g), next_nodes, wide))
+
+    def widened(self, x: Any) -> Any:
+        return _widened(x)
+
+    def rounded(self, gradients: Sequence[Any]) -> Sequence[Any]:
+        return gradients if gradients is NotImplemented else [
             x if x is None or info[1] is None or info[1].kind != "V" else _narrow_gradient(x, *info)
-            for x, info in zip(received, self.infos, strict=True)
+            for x, info in zip(gradients, self.infos, strict=True)
         ]
+
+
+def _widened(x: Any) -> Any:
+    """``x`` in float32 if it is an array of bfloat16, under transforms or not, or such arrays in a
+    list."""
+    if type(x) in (list, tuple):
+        return type(x)([_widened(part) for part in x])
+    if isinstance(x, Lifted):
+        return copies.to_dtype(x, dtype=arrays.float32) if x.dtype.kind == "V" else x
+    return arrays.narrow.widened(x)
 
 
 def _narrow_gradient(g: Any, shape: tuple[int, ...], dtype: Any) -> Any:
     """A gradient that was computed in float32, of the shape and dtype of its input."""
     if g.shape != shape:  # the result of a kernel, which another one sums
-        g = _spread(arrays.narrow.widened(arrays.cast(g, dtype)), shape)
-    return arrays.cast(g, dtype)
+        g = _spread(_widened(_cast(g, dtype)), shape)
+    return _cast(g, dtype)
+
+
+def _cast(x: Any, dtype: Any) -> Any:
+    return copies.to_dtype(x, dtype=dtype) if isinstance(x, Lifted) else arrays.cast(x, dtype)
 
 
 def narrow_node_class(operation: Operation) -> type[OperationNode]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 COMPARISON, SUM, PRODUCT, SIGN, ATOM = range(5)  # how tightly operators bind
 LEVELS = {
     "+": SUM, "-": SUM, "*": PRODUCT, "/": PRODUCT, "@": PRODUCT, "==": COMPARISON,
@@ -42,3 +44,8 @@ def atom(code: Code) -> str:
 def inside(code: Code, level: int) -> str:
     """An expression as an operand of something that binds as tightly as ``level``."""
     return f"({code})" if code.level < level else str(code)
+
+
+def dtype_text(dtype: Any) -> str:
+    """An expression for a dtype. NumPy knows bfloat16 by its name, once ``ml_dtypes`` is loaded."""
+    return f"np.dtype({dtype.name!r})" if dtype.kind == "V" else f"np.{dtype.name}"

@@ -7,6 +7,7 @@ from typing import Any
 
 from retrograd import arrays
 from retrograd.compiler._buffers import Plan
+from retrograd.compiler._code import dtype_text
 from retrograd.compiler._control_lines import Branch, Control, Scan, While, is_used
 from retrograd.compiler._printing import Text, indented
 from retrograd.compiler._program import Line, Program, Var
@@ -99,7 +100,7 @@ def _for(
     count = line.args[start].shape[0]
     found = [f"{name} = {x}" for name, x in zip(carried, args, strict=False)]
     for name, v in zip(stacked, line.outputs[start:], strict=True):
-        found.append(f"{name} = np.empty({text.value(v.shape)}, np.{v.dtype.name})")
+        found.append(f"{name} = np.empty({text.value(v.shape)}, {dtype_text(v.dtype)})")
     block = BlockText(text, body, [*carried, *[""] * operation.sliced, *args[end:]])
     number = block.variables.borrow("i")
     slices = [f"{x}[{number}]" for x in args[start:end]]

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from retrograd import arrays
-from retrograd.compiler._code import Code, atom, binary, unary
+from retrograd.compiler._code import Code, atom, binary, dtype_text, unary
 from retrograd.compiler._program import Line, Var, in_rows
 from retrograd.compiler._statements import WORTHWHILE
 
@@ -52,6 +52,13 @@ def _mean(line: Line, args: list[Code], number: Number) -> Code | None:
     if total is None or x.dtype.itemsize == 2:
         return None
     return binary("/", total, Code(str(_count(x))))
+
+
+def _to_dtype(line: Line, args: list[Code], number: Number) -> Code | None:
+    x, dtype = line.args[0], line.options["dtype"]
+    if not isinstance(x, Var) or x.dtype == dtype or x.dtype.kind == "c" or 0 in x.strides:
+        return None
+    return Code(f"{atom(args[0])}.astype({dtype_text(dtype)})")
 
 
 def _count(x: Var) -> int:
@@ -187,7 +194,7 @@ def _is_array(x: Any) -> bool:
 
 FORMS: dict[str, Form] = {
     "mm": _mm, "sum_dim": _sum_dim, "sum": _sum, "mean": _mean, "t": _t, "transpose": _transpose,
-    "permute": _permute, "view": _view, "select": _select, "slice": _slice,
+    "permute": _permute, "to_dtype": _to_dtype, "view": _view, "select": _select, "slice": _slice,
     "rsub": _rsub, "sigmoid": _sigmoid, "relu": _relu,
     "threshold_backward": _where_positive, "amax": _amax, "split": _split, "cat": _cat,
 }  # fmt: skip

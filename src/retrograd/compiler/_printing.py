@@ -11,7 +11,7 @@ from typing import Any
 
 from retrograd import arrays
 from retrograd.compiler._buffers import AUGMENTED, Plan
-from retrograd.compiler._code import ATOM, Code, unary
+from retrograd.compiler._code import ATOM, Code, dtype_text, unary
 from retrograd.compiler._code import binary as written
 from retrograd.compiler._control_lines import Control
 from retrograd.compiler._forms import FORMS
@@ -191,7 +191,7 @@ class Text:
         shape = self.value(tile.shape)
         calls = ", ".join([function, shape, *arguments, *outputs])
         text = [
-            f"{name} = np.empty({self.value(v.shape)}, np.{v.dtype.name})"
+            f"{name} = np.empty({self.value(v.shape)}, {dtype_text(v.dtype)})"
             for name, v in zip(outputs, line.outputs, strict=True)
         ]
         text += [f"def {function}({inner.parameters}):", *indented(inner.lines)]
@@ -264,7 +264,8 @@ class Text:
     def variable(self, var: Var) -> Code:
         if var.constant is not None:
             value = var.constant
-            if not isinstance(value, arrays.ndarray) and programs.numpy.isfinite(value):
+            number = not isinstance(value, arrays.ndarray) and value.dtype.kind != "V"
+            if number and programs.numpy.isfinite(value):
                 return Code(repr(value))
             return Code(self.named(var.name, value))
         inner = self.plan.statements.nested.get(var)
@@ -400,19 +401,20 @@ class _Copying:
 def array_text(x: Any) -> str:
     """An expression for a constant."""
     if not isinstance(x, arrays.ndarray):
-        return f"np.{x.dtype.name}({str(x)!r})"
+        kind = f"{dtype_text(x.dtype)}.type" if x.dtype.kind == "V" else f"np.{x.dtype.name}"
+        return f"{kind}({str(x)!r})"
     plain = x.size <= MOST_ELEMENTS and (
         x.dtype.kind in "biu" or (x.dtype.kind == "f" and all(map(math.isfinite, x.ravel())))
     )
     in_order = not x.flags.f_contiguous or x.flags.c_contiguous
     if plain and in_order and 0 not in x.shape:
-        return f"np.array({x.tolist()}, np.{x.dtype.name})"
+        return f"np.array({x.tolist()}, {dtype_text(x.dtype)})"
     if x.ndim == 0:
-        return f"np.array({str(x)!r}, np.{x.dtype.name})"
+        return f"np.array({str(x)!r}, {dtype_text(x.dtype)})"
     order: Any = "F" if x.flags.f_contiguous and not x.flags.c_contiguous else "C"
     data = base64.b64encode(x.tobytes(order)).decode()
     return (
-        f"np.frombuffer(__import__('base64').b64decode({data!r}), np.{x.dtype.name})"
+        f"np.frombuffer(__import__('base64').b64decode({data!r}), {dtype_text(x.dtype)})"
         f".reshape({x.shape}, order={order!r}).copy({order!r})"
     )
 

@@ -28,6 +28,8 @@ def module_text(program: Program) -> str:
             constants.append(f"{name} = {type(x).__name__}({str(x)!r})")
         else:
             imports.append(_imported(name, x))
+    if "bfloat16" in "".join([text.text, *constants]):
+        imports.append("import ml_dtypes  # from which NumPy knows bfloat16")
     inputs = "".join(f"    {v.name}: {v.dtype.name}{list(v.shape)}\n" for v in program.inputs)
     title = f"{program.name}(), as a program in straight lines."
     return (

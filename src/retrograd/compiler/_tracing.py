@@ -18,7 +18,7 @@ from retrograd.autograd._levels import as_tensor
 from retrograd.compiler._program import PUT, Kernel, Line, Step, Var, variables
 from retrograd.compiler._traced import Traced
 from retrograd.ops._lifted import Level, Lifted, LooksAtValues
-from retrograd.ops._operation import Operation, TensorLike, raw
+from retrograd.ops._operation import TABLE, Operation, TensorLike, raw
 
 programs = arrays.programs
 
@@ -191,8 +191,6 @@ class TraceLevel(Level):
     # -- variables ---------------------------------------------------------------------------
 
     def variable(self, value: Any, root: Var | None = None) -> Var:
-        if value.dtype.kind == "V":  # lines call kernels, and kernels take no bfloat16
-            self.look("control flow: arithmetic in bfloat16")
         self._count += 1
         return Var(f"t{self._count}", value, root)
 
@@ -265,6 +263,8 @@ class TraceLevel(Level):
     def run(self, operation: Any, args: tuple[Any, ...], options: dict[str, Any]) -> Any:
         definition = operation.definition
         if definition is not None and (not self.whole or operation.forward is definition):
+            if any([is_narrow(x) for x in args]):
+                return self.run_widened(operation, args, options, self.by_definition)
             return self.by_definition(operation, args, options)
         running = options.get("running")
         if running is not None:
@@ -275,20 +275,20 @@ class TraceLevel(Level):
         pairs = [self.known(x) for x in args]
         named = {name: self.known(x) for name, x in options.items()}
         values = [v for _, v in pairs]
+        narrow = arrays.any_narrow(values) or arrays.any_narrow([v for _, v in named.values()])
+        if narrow and not operation.moves_only:
+            return self.run_widened(operation, args, options)
         self.check_size(operation, [p for p, _ in pairs], {n: p for n, (p, _) in named.items()})
-        if operation.heavy and values[0].size > arrays.LARGE and values[0].dtype.kind != "V":
+        if operation.heavy and values[0].size > arrays.LARGE:
             found = arrays.shared(operation.forward, values[0])
         else:
-            found = operation.compute(values, {name: v for name, (_, v) in named.items()})
+            found = operation.forward(*values, **{name: v for name, (_, v) in named.items()})
         several = isinstance(found, (tuple, list))
         outputs: list[Traced] = []
         for y in found if several else [found]:
             outputs.append(self.result(operation, y, args, values, outputs))
-        called = operation
-        if not operation.view and arrays.any_narrow([*values, *(y.value for y in outputs)]):
-            called = Kernel(operation.name, lambda *a, **named: operation.compute(a, named))
         self.lines.append(Line(
-            tuple([y._var for y in outputs]), called, tuple([p for p, _ in pairs]),
+            tuple([y._var for y in outputs]), operation, tuple([p for p, _ in pairs]),
             {name: p for name, (p, _) in named.items()}, several, self.place(2),
             bool(modes.frame.tasks),
         ))  # fmt: skip
@@ -302,6 +302,28 @@ class TraceLevel(Level):
                     y.memory, y.steps = source.memory, (*source.steps, step)
                     y.seen = y.memory.version
         return tuple(outputs) if several else outputs[0]
+
+    def run_widened(
+        self, operation: Any, args: tuple[Any, ...], options: dict[str, Any],
+        run: Callable[..., Any] | None = None,
+    ) -> Any:  # fmt: skip
+        """An operation on bfloat16: lines that convert operands to float32, that compute, and that
+        round the results. ``run`` computes the operation, by default as one line."""
+        run = self.run_on_parts if run is None else run
+
+        def in_dtype(x: Any, old: Any, new: Any) -> Any:
+            if type(x) in (list, tuple):
+                return type(x)([in_dtype(part, old, new) for part in x])
+            if not isinstance(x, (TensorLike, Traced, *arrays.RAW_TYPES)) or raw(x).dtype != old:
+                return x
+            return self.run_on_parts(TABLE["to_dtype"], (x,), {"dtype": new})
+
+        args = tuple([self.constant(x) if isinstance(x, TensorLike) else x for x in args])
+        wide, narrow = arrays.float32, arrays.narrow.dtype()
+        return arrays.narrow.call(
+            operation.name, lambda *a, **named: run(operation, a, named), args,
+            options, lambda x: in_dtype(x, narrow, wide), lambda y: in_dtype(y, wide, narrow),
+        )  # fmt: skip
 
     def check_size(self, operation: Any, args: Sequence[Any], options: dict[str, Any]) -> None:
         """Look at the values that decide how large a result is: programs are made for sizes."""
@@ -344,7 +366,7 @@ class TraceLevel(Level):
             inputs, values = rest[: len(args)], rest[len(args) :]
             named = dict(zip(names, values, strict=True))
             named["running"] = running.of(statistics)
-            return operation.forward(*inputs, **named)
+            return operation.compute(inputs, named)
 
         values = [None if name == "running" else options[name] for name in names]
         everything = [self.lifted(x) if arrays.is_raw(x) else x for x in (*kept, *args, *values)]
@@ -473,6 +495,8 @@ class TraceLevel(Level):
         lifted = [x for x in (*given, *values.values()) if isinstance(x, Lifted)]
         if any(x.level is not self for x in lifted):
             return NotImplemented
+        g = node.widened(g)
+        values = {name: node.widened(x) for name, x in values.items()}
         values["shapes"] = [shape for shape, _ in node.infos]
         values["needs"] = needs = [n is not None for n in next_nodes]
 
@@ -482,8 +506,8 @@ class TraceLevel(Level):
             return self.rule(kernel, (g, *[known[n] for n in rule.names]))
 
         if operation.joint is not None:
-            return call("backward", operation.joint, 0)
-        return tuple([
+            return node.rounded(call("backward", operation.joint, 0))
+        return node.rounded([
             call(f"gradient_of_{operation.inputs[i]}", rule, i) if rule and needed else None
             for i, (rule, needed) in enumerate(zip(operation.rules, needs, strict=True))
         ])  # fmt: skip
@@ -533,3 +557,8 @@ class _WithoutNone:
 
     def __call__(self, *args: Any) -> tuple[Any, ...]:
         return tuple([y for y in self.function(*args) if y is not None])
+
+
+def is_narrow(x: Any) -> bool:
+    """Whether ``x`` holds numbers in bfloat16."""
+    return getattr(getattr(raw(x), "dtype", None), "kind", "") == "V"

@@ -412,7 +412,9 @@ def make_node(
     options: dict[str, Any],
 ) -> OperationNode:  # fmt: skip
     """A node whose edges lead to where the operands came from; saved values are still to come."""
-    node: OperationNode = (op.narrow_node_class if arrays.any_narrow(raws) else op.node_class)()
+    lifted = [x for x in raws if isinstance(x, Lifted)]
+    narrow = arrays.any_narrow(raws) or (lifted and any([x.dtype.kind == "V" for x in lifted]))
+    node: OperationNode = (op.narrow_node_class if narrow else op.node_class)()
     has_gradient = op.rules if not op.joint else (True,) * len(operands)
     # The last first, so that the node of the leaf that is named first is the newest, and gradients
     # are accumulated in this order, as in PyTorch.
