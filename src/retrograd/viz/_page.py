@@ -73,12 +73,14 @@ class Page:
             The names of the files.
 
         Example:
+            >>> import os, tempfile
             >>> import retrograd as torch
             >>> from retrograd import viz
             >>> w = torch.tensor(2.0, requires_grad=True)
-            >>> folder = tempfile.mkdtemp()
-            >>> files = viz.explore((w * w).sin()).save_steps(f"{folder}/pass.svg")
-            >>> [Path(file).name for file in files]
+            >>> with tempfile.TemporaryDirectory() as folder:
+            ...     page = viz.explore((w * w).sin())
+            ...     files = page.save_steps(os.path.join(folder, "pass.svg"))
+            ...     os.listdir(folder)
             ['pass.svg']
         """
         from retrograd.viz._draw import choose

@@ -215,7 +215,7 @@ class PassRecord:
             if isinstance(to, AccumulateGrad):
                 self._send(node, to, number, self._value(g))
             array = raw(g)
-            usual = not arrays.is_raw(array) or array.dtype.kind not in "fc"
+            usual = not arrays.is_raw(array) or array.dtype.kind not in "fcV"
             if len(self.first_late) == 2 or usual or arrays.isfinite(array).all():
                 continue
             for kind, is_kind in (("nan", arrays.isnan), ("inf", arrays.isinf)):

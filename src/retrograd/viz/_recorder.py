@@ -160,7 +160,7 @@ class Recorder(Interceptor):
             known = ("no_grad", user_place(2))
         if known is not None:
             for x in results:
-                if x._data.dtype.kind in "fc" and not x.requires_grad:
+                if x._data.dtype.kind in "fcV" and not x.requires_grad:
                     self.tensors.cut(x, *known)
 
     def left(self, source: Tensor, result: Tensor) -> None:

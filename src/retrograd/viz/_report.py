@@ -170,7 +170,7 @@ class Report:
         self.marks: list[dict[str, Any]] = []
         self._model = model
         self._samples = [Samples(name, tensor) for name, tensor in named(model)]
-        self._samples = [s for s in self._samples if s.tensor._data.dtype.kind in "fc"]
+        self._samples = [s for s in self._samples if s.tensor._data.dtype.kind in "fcV"]
         self._optimizer = optimizer
         self._every, self._passes, self._causes = every, set(passes), causes
         self._curves: dict[str, Series] = {}

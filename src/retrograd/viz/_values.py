@@ -162,7 +162,7 @@ class Value:
         if self._said is not None:
             return not (self._said["nan"] or self._said["inf"])
         array = self._elements if self._large is None else self._large
-        return array.dtype.kind not in "fc" or bool(arrays.isfinite(array).all())
+        return array.dtype.kind not in "fcV" or bool(arrays.isfinite(array).all())
 
     @property
     def size(self) -> int:
@@ -222,7 +222,7 @@ def summary(array: Raw) -> dict[str, Any]:
     """The summary that is given in place of the elements of an array, and besides them."""
     array = arrays.asarray(array)
     kind, finite, nans = array.dtype.kind, array, 0
-    if kind in "fc":
+    if kind in "fcV":
         usual = arrays.isfinite(array)
         if not usual.all():
             nans, finite = int(arrays.isnan(array).sum()), array[usual]
@@ -243,7 +243,7 @@ def summary(array: Raw) -> dict[str, Any]:
 def _histogram(array: Raw, low: Any, high: Any) -> list[int] | None:
     """How many finite elements lie in each of some ranges of one width from the smallest to the
     largest. Of very many elements, every second or third, and so on, is counted."""
-    if array.dtype.kind not in "fiu" or low is None:
+    if array.dtype.kind not in "fiuV" or low is None:
         return None
     width = float(high) - float(low)
     if not 0 < width < math.inf:
