@@ -127,6 +127,7 @@ class Run:
         ]  # fmt: skip
         self.env = {
             **os.environ, **dict.fromkeys(_THREADS, "1"), "OMPI_MCA_mpi_yield_when_idle": "1",
+            "OMPI_MCA_btl": "^ofi",  # libfabric sleeps for a second when it looks for networks
             _MARK: self.mark, "PYTHONPATH": f"{ROOT / 'src'}{os.pathsep}{ROOT}", **(env or {}),
         }  # fmt: skip
         self.launches = 0

@@ -12,7 +12,24 @@ import pytest
 from _distributed_programs import PRELUDE
 from _mpi import Run, run
 
-SOON = 10  # seconds in which every other rank must have stopped
+SOON = 40  # seconds in which every other rank must have stopped, on a busy machine
+
+# Less patience than by default: a rank is given up after 3 seconds of silence, not 6.
+IMPATIENT = """
+from retrograd.distributed import _whereabouts
+_whereabouts._NEAR, _whereabouts._LOOK = 3.0, 1.0
+"""
+
+# And after 3 seconds, not 10, a rank prints which ranks it waits for.
+TALKATIVE = """
+import os
+from retrograd.distributed import _arrival, _work
+_work._ASK, _arrival._TELL = (2.0, 599.0), 3.0
+
+def told(*ranks):
+    # Whether these ranks have printed something about others.
+    return all(os.path.getsize(f"{os.path.dirname(__file__)}/{r}.err") for r in ranks)
+"""
 
 # What the ranks are at when one of them is killed.
 BUSY = {
@@ -242,7 +259,6 @@ dist.all_reduce(x) if {"all_reduce" in what} else dist.recv(x, 1)
 """, 2, expect=None)  # fmt: skip
     assert "rank 1 (pid " in result.err[0], result.report()
     assert "has left (its program ended), but rank 0 needs it for " in result.err[0]
-    assert result.seconds < 9, result.report()
 
 
 def test_a_rank_leaves_in_time():
@@ -430,8 +446,6 @@ print("good")
 
 # -- ranks that hang ---------------------------------------------------------------------------
 
-HUNG = 15  # seconds in which the others must have named a rank that hangs
-
 # What the ranks are at when rank 1 is stopped.
 WAITING = {
     "a collective": "while True: dist.all_reduce(torch.ones(300))",
@@ -449,16 +463,16 @@ dist.recv(torch.ones(3), rank - 1 if rank else 2) if rank == 0 else dist.recv(to
 
 @pytest.mark.parametrize("what", WAITING)
 def test_a_rank_is_stopped(what):
-    started = Run(PRELUDE + "print('ready')\n" + WAITING[what], 3)
+    # The first with the patience that users get.
+    patience = "" if what == "a collective" else IMPATIENT
+    started = Run(PRELUDE + patience + "print('ready')\n" + WAITING[what], 3)
     try:
         for rank in range(3):
             started.printed(rank, "ready")
         time.sleep(0.5)
-        began = time.monotonic()
         os.kill(started.pid(1), signal.SIGSTOP)
     finally:
-        result = started.finish(HUNG)
-    assert time.monotonic() - began < HUNG
+        result = started.finish(SOON)
     assert result.code != 0
     for rank in (0, 2):
         said = result.err[rank]
@@ -472,23 +486,26 @@ def test_a_rank_is_stopped(what):
 
 def test_a_rank_is_stopped_and_goes_on():
     # For a time that is not long enough to give it up, and all of them for longer than that.
-    started = Run(PRELUDE + """
+    started = Run(PRELUDE + IMPATIENT + """
 print("ready")
-if rank == 1: time.sleep(13)
+if rank == 1:
+    while not os.path.exists(f"{os.path.dirname(__file__)}/enough"): time.sleep(0.1)
 dist.barrier()
 print("good")
 """, 2)  # fmt: skip
     try:
         for rank in range(2):
             started.printed(rank, "ready")
-        for stopped, seconds in (((1,), 2), ((0, 1), 8)):
+        for stopped, seconds in (((1,), 0.5), ((0, 1), 5)):
             for rank in stopped:
                 os.kill(started.pid(rank), signal.SIGSTOP)
             time.sleep(seconds)
             for rank in stopped:
                 os.kill(started.pid(rank), signal.SIGCONT)
+        time.sleep(1.5)  # they have looked at each other
+        (started.folder / "enough").touch()
     finally:
-        result = started.finish(30)
+        result = started.finish(SOON)
     assert result.code == 0, result.report()
     assert all("good" in out for out in result.out), result.report()
 
@@ -496,26 +513,26 @@ print("good")
 @pytest.mark.parametrize(
     ("busy", "heard"),
     [
-        ("time.sleep(12)", "which is at "),
-        pytest.param(
-            "end = time.time() + 12\nwhile time.time() < end: pass", "which is at ",
-            marks=pytest.mark.exhaustive,
-        ),
+        ("while not told(0, 1): time.sleep(0.1)", "which is at "),
+        pytest.param("while not told(0, 1): pass", "which is at ", marks=pytest.mark.exhaustive),
         # A handler of a signal that comes amid a wait.
         (
-            "signal.setitimer(signal.ITIMER_REAL, 1)\ndist.recv(torch.ones(2), 0, tag=9)",
+            "signal.setitimer(signal.ITIMER_REAL, 0.5)\ndist.recv(torch.ones(2), 0, tag=9)",
             "which is at ",
         ),
         # One operation that lets no other thread run: no sign of life, but it computes.
-        ("hold_on(12)", "which has not been heard of for "),
+        ("hold_on(7)", "which has not been heard of for "),
     ],
 )
 def test_a_rank_that_is_busy_is_named_and_waited_for(busy, heard):
     program = (
         PRELUDE
+        + TALKATIVE
         + f"""
 import ctypes, signal
-signal.signal(signal.SIGALRM, lambda *_: time.sleep(16))
+def handler(*_):
+    while not told(0, 1): time.sleep(0.1)
+signal.signal(signal.SIGALRM, handler)
 def hold_on(seconds):
     libc, end = ctypes.PyDLL(None), time.time() + seconds  # this way of calling keeps the lock
     libc.qsort.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_size_t, ctypes.c_void_p]
@@ -527,7 +544,7 @@ def busy():
     {busy.replace(chr(10), chr(10) + "    ")}
 x = torch.ones(2)
 dist.all_reduce(x)
-if rank == 0: dist.isend(x, 2, tag=9) if "tag=9" in {busy!r} and time.sleep(3) is None else 0
+if rank == 0: dist.isend(x, 2, tag=9) if "tag=9" in {busy!r} and time.sleep(1) is None else 0
 if rank == 2: busy()
 if rank == 0:
     dist.recv(x, 1)  # which waits for rank 2
@@ -538,10 +555,10 @@ else:
 print("good", x.tolist())
 """
     )
-    result = run(program, 3, timeout=60)
+    result = run(program, 3)
     assert all("good [3.0, 3.0]" in out for out in result.out), result.report()
     for rank in (0, 1):
-        words = rf"rank {rank} has waited for 1\d s in irecv\(float32\[2\], src="
+        words = rf"rank {rank} has waited for \d+ s in irecv\(float32\[2\], src="
         assert re.match(words, result.err[rank]), result.report()
         assert re.search(rf"for rank 2 \(pid \d+ on \S+\), {heard}", result.err[rank]), (
             result.report()
@@ -552,13 +569,13 @@ print("good", x.tolist())
 
 
 def test_a_timeout_says_who_is_late_and_where():
-    result = run(PRELUDE + """
+    started = Run(PRELUDE + """
 from datetime import timedelta
 short = timedelta(seconds=1.5)
 three = dist.new_group([0, 1, 2], timeout=short)
 dist.barrier()
 def asleep():
-    time.sleep(12)
+    time.sleep(100)
 if rank == 1: asleep()
 errors = []
 for call in (
@@ -570,10 +587,15 @@ for call in (
         call()
     except RuntimeError as error:
         errors.append(str(error))
-print(*errors, sep="\\n", flush=True)
-if rank == 2: time.sleep(12)
-sys.exit("done")
-""", 3, expect=None)  # fmt: skip
+print(*errors, "done", sep="\\n", flush=True)
+time.sleep(100)
+""", 3)  # fmt: skip
+    try:
+        for rank in (0, 2):
+            started.printed(rank, "done")
+        os.kill(started.pid(1), signal.SIGKILL)
+    finally:
+        result = started.finish(SOON)
     for rank, what in (
         (0, ("all_reduce(float32[2], SUM) timed out after 1.5 seconds, at ",
              "irecv(float32[2], src=1) timed out after 0.5 seconds, at ",
@@ -581,13 +603,13 @@ sys.exit("done")
         (2, ("all_reduce(float32[2], SUM) timed out after 1.5 seconds, at ",
              "irecv(float32[2], src=1) timed out after 0.5 seconds, at ")),
     ):  # fmt: skip
-        lines = result.out[rank].splitlines()
+        lines = result.out[rank].splitlines()[:-1]
         assert len(lines) == len(what), result.report()
         for line, words in zip(lines, what, strict=True):
             assert line.startswith(words), result.report()
             assert re.search(
                 r"it waited for rank 1 \(pid \d+ on \S+\), which is at \S+program.py:\d+: "
-                r"time.sleep\(12\)$", line
+                r"time.sleep\(100\)$", line
             ), result.report()  # fmt: skip
 
 
@@ -630,12 +652,13 @@ except RuntimeError as error:
 
 def test_a_rank_that_comes_late():
     # One has started MPI before, by itself, and waits inside of it.
-    result = run("""
-import os, time
+    result = run(TALKATIVE + """
+import time
 from datetime import timedelta
 rank = int(os.environ["OMPI_COMM_WORLD_RANK"])
 if rank == 0: from mpi4py import MPI
-if rank == 1: time.sleep(11)
+if rank == 1:
+    while not told(2): time.sleep(0.1)
 import retrograd.distributed as dist
 dist.init_process_group(timeout=timedelta(seconds=40))
 dist.barrier()
@@ -643,6 +666,6 @@ print("good")
 """, 3)  # fmt: skip
     assert all("good" in out for out in result.out), result.report()
     assert re.fullmatch(
-        r"rank 2 has waited for 1\d s in init_process_group: rank 1 \(pid \d+ on \S+\) has not "
+        r"rank 2 has waited for \d+ s in init_process_group: rank 1 \(pid \d+ on \S+\) has not "
         r"called it\n", result.err[2]
     ), result.report()  # fmt: skip
