@@ -16,6 +16,7 @@ FLAGS = [
     "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
     "--disable-background-networking", "--disable-component-update", "--disable-sync",
 ]  # fmt: skip
+PATIENCE = 120_000  # milliseconds to wait for a page: other tests may take the processor
 Open = Callable[..., Any]
 
 
@@ -49,13 +50,14 @@ def watched(browser: Any, tmp_path: Path) -> Iterator[Open]:
         context = browser.new_context(
             viewport={"width": width, "height": height}, reduced_motion="reduce", **look
         )
+        context.set_default_timeout(PATIENCE)
         contexts.append(context)
         page = context.new_page()
         page.on("console", lambda message: complaints.append(f"console: {message.text}"))
         page.on("pageerror", lambda error: complaints.append(f"error: {error}"))
         page.on("request", lambda request: _watch(request, address, complaints))
         page.goto(address + place)
-        page.wait_for_selector("html[data-ready]", timeout=60_000, state="attached")
+        page.wait_for_selector("html[data-ready]", state="attached")
         return page
 
     yield open_
@@ -67,6 +69,12 @@ def watched(browser: Any, tmp_path: Path) -> Iterator[Open]:
 def _watch(request: Any, address: str, complaints: list[str]) -> None:
     if request.url.partition("#")[0] not in (address, "data:,"):
         complaints.append(f"a request for {request.url}")
+
+
+def until(page: Any, condition: str, arg: Any = None) -> None:
+    """Wait until a condition is true in a page or a frame. It is looked at by the clock, not when a
+    frame is drawn: a browser under load may draw none."""
+    page.wait_for_function(condition, arg=arg, polling=50, timeout=PATIENCE)
 
 
 # -- reading the page ----------------------------------------------------------------------------

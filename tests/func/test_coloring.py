@@ -310,9 +310,9 @@ def test_a_million_columns(name: str, seconds: float) -> None:
         generator = np.random.default_rng(0)
         shuffled = generator.permutation(n)
         pattern, colors = banded(n, n, 1, 1)[shuffled][:, generator.permutation(n)], 5
-    start = time.perf_counter()
+    start = time.process_time()  # what others use of the machine does not count
     found = coloring.columns(pattern)
-    assert time.perf_counter() - start < seconds
+    assert time.process_time() - start < seconds
     assert coloring.is_valid(pattern, found)
     assert count(found) <= colors
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import _viz_stories as stories
 import pytest
-from _viz_browser import OVERLAPS, Open, agrees, read, walk
+from _viz_browser import OVERLAPS, Open, agrees, read, until, walk
 
 from retrograd.viz._page import Page
 
@@ -125,7 +125,7 @@ def test_play(opened: Open) -> None:
     page = opened(stories.small())
     page.keyboard.press("Space")
     assert page.get_attribute("#play", "aria-pressed") == "true"
-    page.wait_for_function("() => document.querySelector('.step-card').dataset.step === '4'")
+    until(page, "() => document.querySelector('.step-card').dataset.step === '4'")
     assert page.get_attribute("#play", "aria-pressed") == "false"
 
 
@@ -291,9 +291,8 @@ def test_light_and_dark(opened: Open) -> None:
     dark.close()
     page.bring_to_front()
 
-    def wait_for(color: str) -> None:  # by the clock: a browser under load may draw no frames
-        becomes = "color => getComputedStyle(document.body).backgroundColor === color"
-        page.wait_for_function(becomes, arg=color, polling=50)
+    def wait_for(color: str) -> None:
+        until(page, "color => getComputedStyle(document.body).backgroundColor === color", color)
 
     for _ in range(5):  # a busy browser may lose what was stored just before a reload
         page.keyboard.press("t")
@@ -344,10 +343,10 @@ def test_zoom_and_pan(opened: Open) -> None:
     assert read(page)["step"] == 0  # dragging is no click
     zoomed = scale(page)
     page.set_viewport_size({"width": 1180, "height": 760})
-    page.wait_for_function(f"() => document.querySelector('.layer').getCTM().e !== {moved}")
+    until(page, f"() => document.querySelector('.layer').getCTM().e !== {moved}")
     assert scale(page) == zoomed
     page.set_viewport_size({"width": 1280, "height": 800})
-    page.wait_for_function(f"() => document.querySelector('.layer').getCTM().e === {moved}")
+    until(page, f"() => document.querySelector('.layer').getCTM().e === {moved}")
     page.click("#zoom-fit")
     assert scale(page) == pytest.approx(whole)
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import _viz_stories as stories
 import pytest
-from _viz_browser import Open, read
+from _viz_browser import Open, read, until
 
 import retrograd as torch
 from retrograd.viz._page import Page
@@ -161,9 +161,7 @@ def test_values_are_copied_as_python(opened: Open) -> None:
     for _ in values:
         page.keyboard.press("ArrowRight")
         page.click(".arrives button.type")
-        page.wait_for_function(
-            "() => document.querySelector('.arrives .type').innerText === 'copied'"
-        )
+        until(page, "() => document.querySelector('.arrives .type').innerText === 'copied'")
         copied.append(page.evaluate("navigator.clipboard.readText()"))
     assert copied == [
         'torch.tensor([[0.1, -0.0], [float("nan"), float("-inf")]], dtype=torch.float32)',
@@ -193,9 +191,9 @@ def test_a_link_leads_to_a_step(opened: Open) -> None:
 
 def test_back_and_forward(opened: Open) -> None:
     page = opened(stories.wide(40))
-    at = lambda hash_: page.wait_for_function(f"() => location.hash === '{hash_}'")
-    step = lambda k: page.wait_for_function(
-        f"() => document.querySelector('.step-card').dataset.step === '{k}'"
+    at = lambda hash_: until(page, f"() => location.hash === '{hash_}'")
+    step = lambda k: until(
+        page, f"() => document.querySelector('.step-card').dataset.step === '{k}'"
     )
     entries = page.evaluate("history.length")
     page.keyboard.press("ArrowRight")
@@ -225,7 +223,7 @@ def test_the_current_line_is_in_sight(opened: Open) -> None:
     }"""
     for key in ("ArrowRight", "End", "ArrowLeft", "Home", "ArrowRight"):
         page.keyboard.press(key)
-        page.wait_for_function(in_sight)
+        until(page, in_sight)
 
 
 # -- panes, paper, notebooks ---------------------------------------------------------------------
@@ -289,14 +287,14 @@ def test_a_notebook_scrolls_past_the_graph(browser: Any) -> None:
     box = frame.locator("#canvas").bounding_box()
     page.mouse.move(box["x"] + 60, box["y"] + 60)
     page.mouse.wheel(0, 100)
-    page.wait_for_function("() => scrollY > 0")
+    until(page, "() => scrollY > 0")
     assert scale() == before
     frame.locator("#canvas").focus()
     box = frame.locator("#canvas").bounding_box()
     page.mouse.move(box["x"] + 60, max(box["y"], 0) + 60)
     page.mouse.wheel(0, -100)
     inner = page.frames[1]
-    inner.wait_for_function(f"() => document.querySelector('.layer').getCTM().a > {before}")
+    until(inner, f"() => document.querySelector('.layer').getCTM().a > {before}")
     assert inner.evaluate("location.hash") == ""
     context.close()
 
