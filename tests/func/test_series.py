@@ -416,6 +416,78 @@ def test_laplacian_of_elementwise_functions(name: str) -> None:
     np.testing.assert_allclose(compiled(torch.stack([x, 2 * x]))[1], trace(2 * x), rtol=1e-10)
 
 
+W = torch.linspace(-1.0, 1.0, 15, dtype=float64).reshape(3, 5)
+
+
+def _in_place(x: torch.Tensor) -> torch.Tensor:
+    y = (x @ W).sin()
+    rows = y.reshape(5, 1)
+    first = y[0]
+    y[1:3].mul_(x[0])
+    y.add_(1)
+    return (y * rows[:, 0]).sum() * first
+
+
+# What collapsed series do by parts, and what they leave to the general path in between.
+COLLAPSED: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
+    "linear": lambda x: torch.nn.functional.linear(x.tanh(), W.T, W[0]).sin().sum(),
+    "sums": lambda x: ((x @ W + W[1] - 2) / 3 - (1 - x[0])).cos().sum() - x.sum(),
+    "products": lambda x: (-(x @ W) * (x * x).sum() * W[2]).sigmoid().sum(),
+    "broadcast": lambda x: (x.exp()[:, None] * x.sin()[None] * W[:, :3]).sum(),
+    "wider constants": lambda x: (x.sin() * W[:, :3]).exp().sum(),
+    "joined": lambda x: (torch.cat([x.tanh(), (x @ W).exp()]) ** 2).sum(),
+    "stacked": lambda x: (torch.stack([x.tanh(), x]).T @ torch.stack([x, x.sin()])).sum(),
+    "shifted": lambda x: torch.nn.functional.pad(x.sin(), (1, 1), value=2.0).prod(),
+    "index_add": lambda x: W[:, 0].index_add(0, torch.tensor([1, 2]), x[:2].exp()).exp().sum(),
+    "shapes": lambda x: (x.tanh().reshape(3, 1).expand(3, 2).T.flip(0) @ x).square().sum(),
+    "no derivative": lambda x: (x.detach() @ W).sum() * x.sin().sum() + (x.sin() > 0).sum(),
+    "chosen": lambda x: torch.where(x > 0.5, x.sin(), x.exp()).sum() * x.amax().tanh(),
+    "in place": _in_place,
+}
+
+
+@pytest.mark.parametrize("name", COLLAPSED)
+def test_laplacian_by_parts_is_the_trace_of_the_hessian(name: str) -> None:
+    f = COLLAPSED[name]
+    points = torch.stack([X, -X, 0.5 * X])
+    wanted = torch.stack([hessian(f)(x).trace() for x in points])
+    np.testing.assert_allclose(laplacian(f)(points[1]), wanted[1], rtol=1e-11, atol=1e-13)
+    np.testing.assert_allclose(vmap(laplacian(f))(points), wanted, rtol=1e-11, atol=1e-13)
+    np.testing.assert_allclose(vmap(laplacian(f))(points[:1]), wanted[:1], rtol=1e-11, atol=1e-13)
+    twice = vmap(vmap(laplacian(f)))(points[:2, None])
+    np.testing.assert_allclose(twice[:, 0], wanted[:2], rtol=1e-11, atol=1e-13)
+    directions, weights = t64([[1.0, 2.0, 0.0], [0.5, 0.0, -1.0]]), t64([0.3, -2.0])
+    summed = vmap(weighted_directional(f, directions, 2, weights))(points)
+    wanted = [(weights * (directions @ hessian(f)(x) @ directions.T).diagonal()).sum()
+              for x in points]  # fmt: skip
+    np.testing.assert_allclose(summed, wanted, rtol=1e-11, atol=1e-13)
+
+
+def test_laplacian_with_what_differs_from_point_to_point() -> None:
+    points, scales = torch.stack([X, -X]), t64([[2.0], [0.5]])
+    matrices = torch.stack([W, 2 * W])
+    f = lambda x, s, m: ((x @ m) * s).sin().sum() * (x + s).exp().sum()
+    at = lambda x, s, m: laplacian(lambda x: f(x, s, m))(x)
+    wanted = [
+        hessian(lambda x, s=s, m=m: f(x, s, m))(x).trace()
+        for x, s, m in zip(points, scales, matrices, strict=True)
+    ]
+    np.testing.assert_allclose(vmap(at)(points, scales, matrices), wanted, rtol=1e-11)
+    alone = lambda s: laplacian(lambda x: f(x, s, W))(X)  # the point is the same for all
+    found = vmap(alone)(scales)
+    np.testing.assert_allclose(found, [alone(s) for s in scales], rtol=1e-11)
+
+
+def test_gradient_of_a_laplacian_at_points_by_weights() -> None:
+    weights = W.clone().requires_grad_()
+    f = lambda x: (x @ weights).tanh().sin().sum()
+    points = torch.stack([X, -X, 0.5 * X])
+    (found,) = torch.autograd.grad(vmap(laplacian(f))(points).square().sum(), weights)
+    dense = torch.stack([hessian(f)(x).trace() for x in points]).square().sum()
+    (wanted,) = torch.autograd.grad(dense, weights)
+    np.testing.assert_allclose(found, wanted, rtol=1e-10)
+
+
 def test_stochastic_laplacian() -> None:
     """Exact where the Hessian is diagonal, and unbiased elsewhere."""
     np.testing.assert_allclose(laplacian(lambda x: (x**4).sum(), samples=2)(X), 12 * (X**2).sum())

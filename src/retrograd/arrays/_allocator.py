@@ -5,20 +5,22 @@ they are freed. The next array of that size then gets it anew, page by page, eac
 first: that takes longer than most things one does with an array of a million elements. A training
 step frees and makes arrays of the same sizes over and over, so up to 256 MB are kept instead.
 
-This is asked for when the first graph is recorded. Who sets glibc's own variables
-MALLOC_TRIM_THRESHOLD_ or MALLOC_MMAP_THRESHOLD_ is left alone.
+This is asked for when the first graph is recorded, or the first transform begins. Who sets glibc's
+own variables MALLOC_TRIM_THRESHOLD_ or MALLOC_MMAP_THRESHOLD_ is left alone.
 """
 
 from __future__ import annotations
 
 import os
 import sys
+from functools import cache
 
 KEPT_BYTES = 256 << 20
 LARGEST_KEPT = 64 << 20  # an array above this always goes back to the system
 _TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3  # of mallopt, in malloc.h
 
 
+@cache
 def keep_freed_memory() -> bool:
     """Ask the C library to keep what is freed; False where there is nothing to ask."""
     chosen = {"MALLOC_TRIM_THRESHOLD_", "MALLOC_MMAP_THRESHOLD_"} & os.environ.keys()

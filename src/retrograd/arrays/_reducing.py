@@ -19,6 +19,11 @@ def sum_all(x: Raw) -> Raw:
     return np.add.reduce(x, None)
 
 
+def sum_of_products(a: Raw, b: Raw) -> Raw:
+    """The sum of ``a * b`` along the second axis, without an array of the products."""
+    return np.einsum("ij...,ij...->i...", a, b)
+
+
 def sum(x: Raw, axes: Axes = None, keepdims: Any = False, dtype: Any = None) -> Raw:
     """Sums along axes. Long ones of floats are products with ones, which BLAS does several times
     faster than NumPy adds."""

@@ -346,13 +346,9 @@ def compile_backward(operation: Operation) -> Callable[..., Any]:
     return compiled
 
 
-_kept: list[bool] = []
-
-
 def node_class(operation: Operation) -> type[OperationNode]:
     """The node class of an operation: PyTorch's name for it, and its rules."""
-    if not _kept:
-        _kept.append(arrays.allocator.keep_freed_memory())  # gradients come and go, all of a size
+    arrays.allocator.keep_freed_memory()  # gradients come and go, all of a size
     for name in operation.saves:
         show_saved(OperationNode, name)
     return type(operation.node_name, (OperationNode,), {"__slots__": (), "operation": operation})

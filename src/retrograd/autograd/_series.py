@@ -409,12 +409,7 @@ class Call:
         position = self.moving.index(True)
         x, level = self.inputs[position], self.level
         values = [level.value_of(v) for v in self.inputs]
-        alone = SeriesLevel(2)
-        one = arrays.ones((), x.dtype)
-        values[position] = Series(alone, [values[position], one], 2)
-        curve = Call(alone, self.operation, values, self.options).results[0]
-        alone.complete([curve])
-        slope, bend = curve.coefficient(1), curve.coefficient(2)
+        slope, bend = slopes(self.operation, values, position, self.options)
 
         def coefficient(k: int, i: int) -> Any:
             moved = x.coefficient(k)
@@ -475,6 +470,20 @@ class Call:
             for x, moves in zip(self.inputs, self.moving, strict=True)
         ]
         return push_forward(self.operation, self.inputs, derivatives, self.options, self.results)
+
+
+def slopes(
+    op: Operation, values: list[Any], position: int, options: dict[str, Any]
+) -> tuple[Any, Any]:
+    """The slope of an elementwise operation by one of its operands, and half of the curvature, from
+    its series. None is zero."""
+    level = SeriesLevel(2)
+    x = values[position]
+    moving = Series(level, [x, arrays.ones((), raw(x).dtype)], 2)
+    given = [*values[:position], moving, *values[position + 1 :]]
+    curve = Call(level, op, given, options).results[0]
+    level.complete([curve])
+    return curve.coefficient(1), curve.coefficient(2)
 
 
 def integrated(

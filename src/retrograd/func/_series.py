@@ -9,6 +9,7 @@ from typing import Any
 
 import retrograd.autograd._custom_series
 import retrograd.autograd._recurrences  # noqa: F401 - both add to what the level knows
+from retrograd.autograd._collapsed import level_for
 from retrograd.autograd._levels import as_tensor, is_of, opened, value_of
 from retrograd.autograd._series import Series, SeriesLevel
 from retrograd.autograd._wrap import wrap
@@ -323,7 +324,7 @@ def _collapsed(
     arguments = Shape(tuple, (), (flatten(x)[1],), None)
     with opened(BatchLevel(len(directions))) as batch:
         first = wrap(Batched(batch, directions.to(x.dtype)))
-        level = SeriesLevel(order, batch, weights)
+        level = level_for(x, order, batch, weights)
         curve = [x, first if order > 1 else as_tensor(level.collapsed(first))]
         expansion = Expansion(func, [curve], arguments, order, what, level)
         found = expansion.coefficients(order)

@@ -14,6 +14,7 @@ import itertools
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, ClassVar, NoReturn
 
+from retrograd import arrays
 from retrograd._modes import call_below, modes, within
 from retrograd.arrays import LARGE, Raw, is_raw, shared
 from retrograd.arrays import float32 as FLOAT32
@@ -203,6 +204,7 @@ class Level:
     def __init__(self) -> None:
         if not Lifted.operations:  # with the first level comes arithmetic of lifted values
             importlib.import_module("retrograd.ops.operators")
+            arrays.allocator.keep_freed_memory()  # batches and tangents come and go
         self.number = next(Level._numbers)
         self.opened_by: Any = None  # a weak reference to the key of the block it is open in
 

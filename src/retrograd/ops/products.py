@@ -7,6 +7,7 @@ from typing import Any
 from retrograd import arrays
 from retrograd.ops import linear
 from retrograd.ops._dims import broadcast, numel
+from retrograd.ops._lifted import Lifted
 from retrograd.ops._operation import Multilinear, Target, TensorLike, multilinear, raw
 from retrograd.ops._public import public
 from retrograd.ops._refusals import c_name, kernel
@@ -275,6 +276,9 @@ def matmul(self: Any, other: Any) -> Any:
     if right == 1 and left <= 2:
         return _dot(self, other) if left == 1 else _mv(self, other)
     if left == 1 and right == 2:
+        fits = a.shape[0] == b.shape[0] and a.dtype == b.dtype
+        if fits and isinstance(a, Lifted) and not a.level.traces and not _requires_grad(self):
+            return mv(linear.t(other), self)  # no graph shows the steps
         return linear.unsafe_squeeze(_mm(linear.unsqueeze(self, dim=0), other), dims=(0,))
     if _should_fold(self, other):
         return _folded(self, other)
