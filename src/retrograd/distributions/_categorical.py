@@ -11,6 +11,7 @@ from retrograd.distributions._counts import Binomial
 from retrograd.distributions.distribution import EMPTY, Distribution, Size
 from retrograd.distributions.utils import (
     broadcast_all,
+    formula,
     lazy_property,
     logits_to_probs,
     probs_to_logits,
@@ -64,20 +65,14 @@ class Categorical(Distribution):
         """The probabilities."""
         return logits_to_probs(self.logits)
 
-    @property
-    def param_shape(self) -> Any:
-        """The shape of the probabilities."""
-        return self._param.size()
+    param_shape = formula(lambda self: self._param.size(), "The shape of the probabilities.")
 
     @property
     def mean(self) -> Any:
         return torch.full(self._extended_shape(), math.nan, dtype=self.probs.dtype)
 
     variance = mean
-
-    @property
-    def mode(self) -> Any:
-        return self.probs.argmax(dim=-1)
+    mode = formula(lambda self: self.probs.argmax(dim=-1))
 
     def sample(self, sample_shape: Any = EMPTY) -> Any:
         sample_shape = Size(sample_shape)
@@ -105,8 +100,8 @@ class _OfCategorical(Distribution):
     arg_constraints: ClassVar[Any] = _CHOICE
     _categorical: Any
 
-    probs = property(lambda self: self._categorical.probs, doc="The probabilities.")
-    logits = property(lambda self: self._categorical.logits, doc="The log-probabilities.")
+    probs = formula(lambda self: self._categorical.probs, "The probabilities.")
+    logits = formula(lambda self: self._categorical.logits, "The log-probabilities.")
     _param = property(lambda self: self._categorical._param)
     param_shape = property(
         lambda self: self._categorical.param_shape, doc="The shape of the probabilities."
@@ -135,17 +130,9 @@ class OneHotCategorical(_OfCategorical):
         batch = self._categorical.batch_shape
         super().__init__(batch, self.param_shape[-1:], validate_args=validate_args)
 
-    @property
-    def mean(self) -> Any:
-        return self.probs
-
-    @property
-    def mode(self) -> Any:
-        return self._as_vectors(self.probs.argmax(dim=-1))
-
-    @property
-    def variance(self) -> Any:
-        return self.probs * (1 - self.probs)
+    mean = formula(lambda self: self.probs)
+    mode = formula(lambda self: self._as_vectors(self.probs.argmax(dim=-1)))
+    variance = formula(lambda self: self.probs * (1 - self.probs))
 
     def _as_vectors(self, index: Any) -> Any:
         return functional.one_hot(index, self._categorical._num_events).to(self.probs)
@@ -213,13 +200,8 @@ class Multinomial(_OfCategorical):
     def support(self) -> Any:
         return constraints.multinomial(self.total_count)
 
-    @property
-    def mean(self) -> Any:
-        return self.probs * self.total_count
-
-    @property
-    def variance(self) -> Any:
-        return self.total_count * self.probs * (1 - self.probs)
+    mean = formula(lambda self: self.probs * self.total_count)
+    variance = formula(lambda self: self.total_count * self.probs * (1 - self.probs))
 
     def sample(self, sample_shape: Any = EMPTY) -> Any:
         sample_shape = Size(sample_shape)

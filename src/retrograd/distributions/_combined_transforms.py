@@ -9,7 +9,7 @@ from typing import Any
 import retrograd as torch
 from retrograd.distributions import constraints
 from retrograd.distributions._transform import Transform
-from retrograd.distributions.utils import lazy_property, sum_rightmost
+from retrograd.distributions.utils import formula, lazy_property, sum_rightmost
 
 
 class ComposeTransform(Transform):
@@ -167,13 +167,8 @@ class IndependentTransform(Transform):
         """The values that it gives, as a constraint."""
         return constraints.independent(self.base_transform.codomain, self.reinterpreted_batch_ndims)
 
-    @property
-    def bijective(self) -> Any:
-        return self.base_transform.bijective
-
-    @property
-    def sign(self) -> Any:
-        return self.base_transform.sign
+    bijective = formula(lambda self: self.base_transform.bijective)
+    sign = formula(lambda self: self.base_transform.sign)
 
     def _call(self, x: Any) -> Any:
         if x.dim() < self.domain.event_dim:
@@ -269,9 +264,7 @@ class _Parts(Transform):
         self.transforms = [t.with_cache(cache_size) if cache_size else t for t in tseq]
         self.dim = dim
 
-    @property
-    def bijective(self) -> Any:
-        return all(t.bijective for t in self.transforms)
+    bijective = formula(lambda self: all(t.bijective for t in self.transforms))
 
     def _check_dim(self, x: Any, count: int) -> None:
         assert -x.dim() <= self.dim < x.dim(), (
@@ -306,10 +299,7 @@ class CatTransform(_Parts):
     def event_dim(self) -> Any:
         return max(t.event_dim for t in self.transforms)
 
-    @property
-    def length(self) -> int:
-        """The length of all parts together."""
-        return sum(self.lengths)
+    length = formula(lambda self: sum(self.lengths), "The length of all parts together.")
 
     def _copied(self, cache_size: int) -> Any:
         return CatTransform(self.transforms, self.dim, self.lengths, cache_size)

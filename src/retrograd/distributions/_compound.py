@@ -9,7 +9,7 @@ from retrograd.distributions import constraints
 from retrograd.distributions._categorical import Categorical
 from retrograd.distributions.distribution import EMPTY, Distribution
 from retrograd.distributions.transforms import ComposeTransform, Transform
-from retrograd.distributions.utils import sum_rightmost
+from retrograd.distributions.utils import formula, sum_rightmost
 
 
 class Independent(Distribution):
@@ -61,9 +61,9 @@ class Independent(Distribution):
         support = self.base_dist.support
         return constraints.independent(support, dims) if dims else support
 
-    mean = property(lambda self: self.base_dist.mean, doc="The mean.")
-    mode = property(lambda self: self.base_dist.mode, doc="The value of the largest density.")
-    variance = property(lambda self: self.base_dist.variance, doc="The variance.")
+    mean = formula(lambda self: self.base_dist.mean, "The mean.")
+    mode = formula(lambda self: self.base_dist.mode, "The value of the largest density.")
+    variance = formula(lambda self: self.base_dist.variance, "The variance.")
 
     def sample(self, sample_shape: Any = EMPTY) -> Any:
         return self.base_dist.sample(sample_shape)
@@ -252,18 +252,13 @@ class MixtureSameFamily(Distribution):
         """The probabilities of the components."""
         return self._mixture_distribution
 
-    @property
-    def component_distribution(self) -> Any:
-        """The components."""
-        return self._component_distribution
+    component_distribution = formula(lambda self: self._component_distribution, "The components.")
 
     @constraints.dependent_property
     def support(self) -> Any:
         return constraints.MixtureSameFamilyConstraint(self._component_distribution.support)
 
-    @property
-    def mean(self) -> Any:
-        return self._averaged(self._component_distribution.mean)
+    mean = formula(lambda self: self._averaged(self._component_distribution.mean))
 
     @property
     def variance(self) -> Any:

@@ -11,6 +11,7 @@ from retrograd.distributions._gamma import Gamma
 from retrograd.distributions.distribution import EMPTY, Distribution, ExponentialFamily
 from retrograd.distributions.utils import (
     broadcast_all,
+    formula,
     lazy_property,
     logits_to_probs,
     probs_to_logits,
@@ -41,10 +42,7 @@ class _OfChance(Distribution):
         """The probabilities."""
         return logits_to_probs(self.logits, is_binary=True)
 
-    @property
-    def param_shape(self) -> Any:
-        """The shape of the parameter."""
-        return self._param.size()
+    param_shape = formula(lambda self: self._param.size(), "The shape of the parameter.")
 
     def _counts_up_to(self, most: int, expand: bool) -> Any:
         values = torch.arange(1 + most, dtype=self._param.dtype)
@@ -79,18 +77,14 @@ class Bernoulli(_OfChance, ExponentialFamily):
         self._set_chance(probs, logits)
         super().__init__(self._param.shape, validate_args=validate_args)
 
-    @property
-    def mean(self) -> Any:
-        return self.probs
+    mean = formula(lambda self: self.probs)
 
     @property
     def mode(self) -> Any:
         mode = (self.probs >= 0.5).to(self.probs)
         return torch.where(self.probs == 0.5, math.nan, mode)
 
-    @property
-    def variance(self) -> Any:
-        return self.probs * (1 - self.probs)
+    variance = formula(lambda self: self.probs * (1 - self.probs))
 
     def sample(self, sample_shape: Any = EMPTY) -> Any:
         with torch.no_grad():
@@ -109,9 +103,7 @@ class Bernoulli(_OfChance, ExponentialFamily):
     def enumerate_support(self, expand: bool = True) -> Any:
         return self._counts_up_to(1, expand)
 
-    @property
-    def _natural_params(self) -> tuple[Any, ...]:
-        return (torch.logit(self.probs),)
+    _natural_params = formula(lambda self: (torch.logit(self.probs),))
 
     def _log_normalizer(self, *natural_params: Any) -> Any:
         return torch.log1p(torch.exp(natural_params[0]))
@@ -143,17 +135,13 @@ class Binomial(_OfChance):
     def support(self) -> Any:
         return constraints.integer_interval(0, self.total_count)
 
-    @property
-    def mean(self) -> Any:
-        return self.total_count * self.probs
+    mean = formula(lambda self: self.total_count * self.probs)
 
     @property
     def mode(self) -> Any:
         return ((self.total_count + 1) * self.probs).floor().clamp(max=self.total_count)
 
-    @property
-    def variance(self) -> Any:
-        return self.total_count * self.probs * (1 - self.probs)
+    variance = formula(lambda self: self.total_count * self.probs * (1 - self.probs))
 
     def sample(self, sample_shape: Any = EMPTY) -> Any:
         shape = self._extended_shape(sample_shape)
@@ -211,17 +199,9 @@ class Geometric(_OfChance):
                 f"{value.detach()[~(value > 0)]}"
             )
 
-    @property
-    def mean(self) -> Any:
-        return 1.0 / self.probs - 1.0
-
-    @property
-    def mode(self) -> Any:
-        return torch.zeros_like(self.probs)
-
-    @property
-    def variance(self) -> Any:
-        return (1.0 / self.probs - 1.0) / self.probs
+    mean = formula(lambda self: 1.0 / self.probs - 1.0)
+    mode = formula(lambda self: torch.zeros_like(self.probs))
+    variance = formula(lambda self: (1.0 / self.probs - 1.0) / self.probs)
 
     def sample(self, sample_shape: Any = EMPTY) -> Any:
         with torch.no_grad():
@@ -267,17 +247,9 @@ class NegativeBinomial(_OfChance):
         (self.total_count,) = self._set_chance(probs, logits, total_count)
         super().__init__(self._param.shape, validate_args=validate_args)
 
-    @property
-    def mean(self) -> Any:
-        return self.total_count * torch.exp(self.logits)
-
-    @property
-    def mode(self) -> Any:
-        return ((self.total_count - 1) * self.logits.exp()).floor().clamp(min=0.0)
-
-    @property
-    def variance(self) -> Any:
-        return self.mean / torch.sigmoid(-self.logits)
+    mean = formula(lambda self: self.total_count * torch.exp(self.logits))
+    mode = formula(lambda self: ((self.total_count - 1) * self.logits.exp()).floor().clamp(min=0.0))
+    variance = formula(lambda self: self.mean / torch.sigmoid(-self.logits))
 
     def sample(self, sample_shape: Any = EMPTY) -> Any:
         with torch.no_grad():
@@ -311,15 +283,8 @@ class Poisson(ExponentialFamily):
         (self.rate,) = broadcast_all(rate)
         super().__init__(self.rate.shape, validate_args=validate_args)
 
-    @property
-    def mean(self) -> Any:
-        return self.rate
-
-    variance = mean
-
-    @property
-    def mode(self) -> Any:
-        return self.rate.floor()
+    mean = variance = formula(lambda self: self.rate)
+    mode = formula(lambda self: self.rate.floor())
 
     def sample(self, sample_shape: Any = EMPTY) -> Any:
         with torch.no_grad():
@@ -330,9 +295,7 @@ class Poisson(ExponentialFamily):
         rate, value = broadcast_all(self.rate, value)
         return value.xlogy(rate) - rate - (value + 1).lgamma()
 
-    @property
-    def _natural_params(self) -> tuple[Any, ...]:
-        return (torch.log(self.rate),)
+    _natural_params = formula(lambda self: (torch.log(self.rate),))
 
     def _log_normalizer(self, *natural_params: Any) -> Any:
         return torch.exp(natural_params[0])

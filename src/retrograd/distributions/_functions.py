@@ -11,6 +11,7 @@ from retrograd.distributions._transform import Transform
 from retrograd.distributions.utils import (
     Number,
     broadcast_all,
+    formula,
     lazy_property,
     tril_matrix_to_vec,
     vec_to_tril_matrix,
@@ -194,9 +195,7 @@ class AffineTransform(Transform):
         super().__init__(cache_size=cache_size)
         self.loc, self.scale, self._event_dim = loc, scale, event_dim
 
-    @property
-    def event_dim(self) -> Any:
-        return self._event_dim
+    event_dim = formula(lambda self: self._event_dim)
 
     @constraints.dependent_property(is_discrete=False)
     def domain(self) -> Any:

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import retrograd as torch
 from retrograd.distributions import constraints
 from retrograd.distributions.distribution import EMPTY, Distribution, ExponentialFamily
-from retrograd.distributions.utils import Number, broadcast_all, standard_normal
+from retrograd.distributions.utils import Number, broadcast_all, formula, standard_normal
 from retrograd.nn import functional
 from retrograd.ops.gammas import _sample_dirichlet, _standard_gamma
 
@@ -37,17 +37,9 @@ class Gamma(ExponentialFamily):
         self.concentration, self.rate = broadcast_all(concentration, rate)
         super().__init__(self.rate.shape, validate_args=validate_args)
 
-    @property
-    def mean(self) -> Any:
-        return self.concentration / self.rate
-
-    @property
-    def mode(self) -> Any:
-        return ((self.concentration - 1) / self.rate).clamp(min=0)
-
-    @property
-    def variance(self) -> Any:
-        return self.concentration / self.rate.pow(2)
+    mean = formula(lambda self: self.concentration / self.rate)
+    mode = formula(lambda self: ((self.concentration - 1) / self.rate).clamp(min=0))
+    variance = formula(lambda self: self.concentration / self.rate.pow(2))
 
     def rsample(self, sample_shape: Any = EMPTY) -> Any:
         shape = self._extended_shape(sample_shape)
@@ -70,9 +62,7 @@ class Gamma(ExponentialFamily):
         self._check(value)
         return torch.special.gammainc(self.concentration, self.rate * value)
 
-    @property
-    def _natural_params(self) -> tuple[Any, ...]:
-        return self.concentration - 1, -self.rate
+    _natural_params = formula(lambda self: (self.concentration - 1, -self.rate))
 
     def _log_normalizer(self, *natural_params: Any) -> Any:
         x, y = natural_params
@@ -96,10 +86,7 @@ class Chi2(Gamma):
     def __init__(self, df: Any, validate_args: bool | None = None) -> None:
         super().__init__(0.5 * df, 0.5, validate_args=validate_args)
 
-    @property
-    def df(self) -> Any:
-        """The degrees of freedom."""
-        return self.concentration * 2
+    df = formula(lambda self: self.concentration * 2, "The degrees of freedom.")
 
 
 class Dirichlet(ExponentialFamily):
@@ -136,9 +123,7 @@ class Dirichlet(ExponentialFamily):
         powers = torch.xlogy(a - 1.0, value).sum(-1)
         return powers + torch.lgamma(a.sum(-1)) - torch.lgamma(a).sum(-1)
 
-    @property
-    def mean(self) -> Any:
-        return self.concentration / self.concentration.sum(-1, True)
+    mean = formula(lambda self: self.concentration / self.concentration.sum(-1, True))
 
     @property
     def mode(self) -> Any:
@@ -160,9 +145,7 @@ class Dirichlet(ExponentialFamily):
             - ((a - 1.0) * torch.digamma(a)).sum(-1)
         )  # fmt: skip
 
-    @property
-    def _natural_params(self) -> tuple[Any, ...]:
-        return (self.concentration,)
+    _natural_params = formula(lambda self: (self.concentration,))
 
     def _log_normalizer(self, *natural_params: Any) -> Any:
         (x,) = natural_params
@@ -207,13 +190,8 @@ class Beta(ExponentialFamily):
         """The parameter of 0."""
         return self._dirichlet.concentration[..., 1]
 
-    @property
-    def mean(self) -> Any:
-        return self.concentration1 / (self.concentration1 + self.concentration0)
-
-    @property
-    def mode(self) -> Any:
-        return self._dirichlet.mode[..., 0]
+    mean = formula(lambda self: self.concentration1 / (self.concentration1 + self.concentration0))
+    mode = formula(lambda self: self._dirichlet.mode[..., 0])
 
     @property
     def variance(self) -> Any:
@@ -230,9 +208,7 @@ class Beta(ExponentialFamily):
     def entropy(self) -> Any:
         return self._dirichlet.entropy()
 
-    @property
-    def _natural_params(self) -> tuple[Any, ...]:
-        return self.concentration1, self.concentration0
+    _natural_params = formula(lambda self: (self.concentration1, self.concentration0))
 
     def _log_normalizer(self, *natural_params: Any) -> Any:
         x, y = natural_params
@@ -317,13 +293,8 @@ class StudentT(Distribution):
         self._chi2 = Chi2(self.df)
         super().__init__(self.df.shape, validate_args=validate_args)
 
-    @property
-    def mean(self) -> Any:
-        return torch.where(self.df <= 1, math.nan, self.loc)
-
-    @property
-    def mode(self) -> Any:
-        return self.loc
+    mean = formula(lambda self: torch.where(self.df <= 1, math.nan, self.loc))
+    mode = formula(lambda self: self.loc)
 
     @property
     def variance(self) -> Any:

@@ -9,7 +9,13 @@ import retrograd as torch
 from retrograd.distributions import constraints
 from retrograd.distributions._gamma import Beta, Chi2
 from retrograd.distributions.distribution import EMPTY, Distribution, ExponentialFamily, Size
-from retrograd.distributions.utils import Number, broadcast_all, lazy_property, standard_normal
+from retrograd.distributions.utils import (
+    Number,
+    broadcast_all,
+    formula,
+    lazy_property,
+    standard_normal,
+)
 
 _LOG_2_PI = math.log(2 * math.pi)
 
@@ -134,11 +140,7 @@ class MultivariateNormal(_OfCovariance):
         super().__init__(batch, self.loc.shape[-1:], validate_args=validate_args)
         self._set_factor(covariance_matrix, precision_matrix, scale_tril)
 
-    @property
-    def mean(self) -> Any:
-        return self.loc
-
-    mode = mean
+    mean = mode = formula(lambda self: self.loc)
 
     @property
     def variance(self) -> Any:
@@ -216,11 +218,7 @@ class LowRankMultivariateNormal(Distribution):
         self._capacitance_tril = torch.linalg.cholesky(inner)
         super().__init__(batch, event, validate_args=validate_args)
 
-    @property
-    def mean(self) -> Any:
-        return self.loc
-
-    mode = mean
+    mean = mode = formula(lambda self: self.loc)
 
     def _vector(self, vector: Any) -> Any:
         return vector.expand(self._batch_shape + self._event_shape)
@@ -361,9 +359,7 @@ class Wishart(_OfCovariance, ExponentialFamily):
     def _columns(self, vector: Any) -> Any:
         return vector.reshape((*self._batch_shape, 1, 1)) if self._batch_shape else vector
 
-    @property
-    def mean(self) -> Any:
-        return self._columns(self.df) * self.covariance_matrix
+    mean = formula(lambda self: self._columns(self.df) * self.covariance_matrix)
 
     @property
     def mode(self) -> Any:

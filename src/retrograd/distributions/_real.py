@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import retrograd as torch
 from retrograd.distributions import constraints
 from retrograd.distributions.distribution import EMPTY, Distribution, ExponentialFamily
-from retrograd.distributions.utils import broadcast_all, lazy_property, standard_normal
+from retrograd.distributions.utils import broadcast_all, formula, lazy_property, standard_normal
 
 _PLACED = {"loc": constraints.real, "scale": constraints.positive}
 
@@ -35,19 +35,9 @@ class Normal(ExponentialFamily):
         self.loc, self.scale = broadcast_all(loc, scale)
         super().__init__(self.loc.shape, validate_args=validate_args)
 
-    @property
-    def mean(self) -> Any:
-        return self.loc
-
-    mode = mean
-
-    @property
-    def stddev(self) -> Any:
-        return self.scale
-
-    @property
-    def variance(self) -> Any:
-        return self.stddev.pow(2)
+    mean = mode = formula(lambda self: self.loc)
+    stddev = formula(lambda self: self.scale)
+    variance = formula(lambda self: self.stddev.pow(2))
 
     def sample(self, sample_shape: Any = EMPTY) -> Any:
         shape = self._extended_shape(sample_shape)
@@ -104,19 +94,9 @@ class Laplace(Distribution):
         self.loc, self.scale = broadcast_all(loc, scale)
         super().__init__(self.loc.shape, validate_args=validate_args)
 
-    @property
-    def mean(self) -> Any:
-        return self.loc
-
-    mode = mean
-
-    @property
-    def variance(self) -> Any:
-        return 2 * self.scale.pow(2)
-
-    @property
-    def stddev(self) -> Any:
-        return 2**0.5 * self.scale
+    mean = mode = formula(lambda self: self.loc)
+    variance = formula(lambda self: 2 * self.scale.pow(2))
+    stddev = formula(lambda self: 2**0.5 * self.scale)
 
     def rsample(self, sample_shape: Any = EMPTY) -> Any:
         u = torch.empty(self._extended_shape(sample_shape), dtype=self.loc.dtype)
@@ -161,13 +141,8 @@ class Cauchy(Distribution):
         self.loc, self.scale = broadcast_all(loc, scale)
         super().__init__(self.loc.shape, validate_args=validate_args)
 
-    @property
-    def mean(self) -> Any:
-        return torch.full(self._extended_shape(), math.nan, dtype=self.loc.dtype)
-
-    @property
-    def mode(self) -> Any:
-        return self.loc
+    mean = formula(lambda self: torch.full(self._extended_shape(), math.nan, dtype=self.loc.dtype))
+    mode = formula(lambda self: self.loc)
 
     @property
     def variance(self) -> Any:
@@ -221,21 +196,10 @@ class Uniform(Distribution):
     def support(self) -> Any:
         return constraints.interval(self.low, self.high)
 
-    @property
-    def mean(self) -> Any:
-        return (self.high + self.low) / 2
-
-    @property
-    def mode(self) -> Any:
-        return math.nan * self.high
-
-    @property
-    def stddev(self) -> Any:
-        return (self.high - self.low) / 12**0.5
-
-    @property
-    def variance(self) -> Any:
-        return (self.high - self.low).pow(2) / 12
+    mean = formula(lambda self: (self.high + self.low) / 2)
+    mode = formula(lambda self: math.nan * self.high)
+    stddev = formula(lambda self: (self.high - self.low) / 12**0.5)
+    variance = formula(lambda self: (self.high - self.low).pow(2) / 12)
 
     def rsample(self, sample_shape: Any = EMPTY) -> Any:
         drawn = torch.rand(self._extended_shape(sample_shape), dtype=self.low.dtype)
@@ -278,19 +242,9 @@ class Exponential(ExponentialFamily):
         (self.rate,) = broadcast_all(rate)
         super().__init__(self.rate.shape, validate_args=validate_args)
 
-    @property
-    def mean(self) -> Any:
-        return self.rate.reciprocal()
-
-    stddev = mean
-
-    @property
-    def mode(self) -> Any:
-        return torch.zeros_like(self.rate)
-
-    @property
-    def variance(self) -> Any:
-        return self.rate.pow(-2)
+    mean = stddev = formula(lambda self: self.rate.reciprocal())
+    mode = formula(lambda self: torch.zeros_like(self.rate))
+    variance = formula(lambda self: self.rate.pow(-2))
 
     def rsample(self, sample_shape: Any = EMPTY) -> Any:
         drawn = torch.empty(self._extended_shape(sample_shape), dtype=self.rate.dtype)
@@ -310,9 +264,7 @@ class Exponential(ExponentialFamily):
     def entropy(self) -> Any:
         return 1.0 - torch.log(self.rate)
 
-    @property
-    def _natural_params(self) -> tuple[Any, ...]:
-        return (-self.rate,)
+    _natural_params = formula(lambda self: (-self.rate,))
 
     def _log_normalizer(self, *natural_params: Any) -> Any:
         return -torch.log(-natural_params[0])
@@ -399,9 +351,7 @@ class GeneralizedPareto(Distribution):
         shape = torch.where(valid, self.concentration, 0.5)
         return torch.where(valid, self.loc + self.scale / (1 - shape), math.nan)
 
-    @property
-    def mode(self) -> Any:
-        return self.loc
+    mode = formula(lambda self: self.loc)
 
     @property
     def variance(self) -> Any:
@@ -442,11 +392,7 @@ class VonMises(Distribution):
         constant = math.log(2 * math.pi) + torch.special.i0e(self.concentration).log()
         return self.concentration * (torch.cos(value - self.loc) - 1) - constant
 
-    @property
-    def mean(self) -> Any:
-        return self.loc
-
-    mode = mean
+    mean = mode = formula(lambda self: self.loc)
 
     @lazy_property
     def variance(self) -> Any:

@@ -12,7 +12,13 @@ from retrograd.distributions._compound import TransformedDistribution
 from retrograd.distributions._counts import CHANCE, CHANCE_PARAMETERS, _OfChance
 from retrograd.distributions.distribution import EMPTY, ExponentialFamily
 from retrograd.distributions.transforms import ExpTransform, SigmoidTransform
-from retrograd.distributions.utils import broadcast_all, clamp_probs, lazy_property, logits_to_probs
+from retrograd.distributions.utils import (
+    broadcast_all,
+    clamp_probs,
+    formula,
+    lazy_property,
+    logits_to_probs,
+)
 from retrograd.nn import functional
 
 
@@ -73,9 +79,9 @@ class RelaxedBernoulli(TransformedDistribution):
         base = LogitRelaxedBernoulli(temperature, probs, logits)
         super().__init__(base, SigmoidTransform(), validate_args=validate_args)
 
-    temperature = property(lambda self: self.base_dist.temperature, doc="How soft the draws are.")
-    logits = property(lambda self: self.base_dist.logits, doc="The log-odds.")
-    probs = property(lambda self: self.base_dist.probs, doc="The probabilities.")
+    temperature = formula(lambda self: self.base_dist.temperature, "How soft the draws are.")
+    logits = formula(lambda self: self.base_dist.logits, "The log-odds.")
+    probs = formula(lambda self: self.base_dist.probs, "The probabilities.")
 
 
 class ExpRelaxedCategorical(_OfCategorical):
@@ -138,9 +144,9 @@ class RelaxedOneHotCategorical(TransformedDistribution):
         base = ExpRelaxedCategorical(temperature, probs, logits, validate_args=validate_args)
         super().__init__(base, ExpTransform(), validate_args=validate_args)
 
-    temperature = property(lambda self: self.base_dist.temperature, doc="How soft the draws are.")
-    logits = property(lambda self: self.base_dist.logits, doc="The log-probabilities.")
-    probs = property(lambda self: self.base_dist.probs, doc="The probabilities.")
+    temperature = formula(lambda self: self.base_dist.temperature, "How soft the draws are.")
+    logits = formula(lambda self: self.base_dist.logits, "The log-probabilities.")
+    probs = formula(lambda self: self.base_dist.probs, "The probabilities.")
 
 
 class ContinuousBernoulli(_OfChance, ExponentialFamily):
@@ -232,9 +238,7 @@ class ContinuousBernoulli(_OfChance, ExponentialFamily):
         low, high = torch.log1p(-self.probs), torch.log(self.probs)
         return self.mean * (low - high) - self._cont_bern_log_norm() - low
 
-    @property
-    def _natural_params(self) -> tuple[Any, ...]:
-        return (self.logits,)
+    _natural_params = formula(lambda self: (self.logits,))
 
     def _log_normalizer(self, *natural_params: Any) -> Any:
         (x,) = natural_params

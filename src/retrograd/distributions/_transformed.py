@@ -17,7 +17,7 @@ from retrograd.distributions.transforms import (
     PowerTransform,
     StickBreakingTransform,
 )
-from retrograd.distributions.utils import broadcast_all, euler_constant
+from retrograd.distributions.utils import broadcast_all, euler_constant, formula
 
 
 class LogNormal(TransformedDistribution):
@@ -41,16 +41,11 @@ class LogNormal(TransformedDistribution):
         base = Normal(loc, scale, validate_args=validate_args)
         super().__init__(base, ExpTransform(), validate_args=validate_args)
 
-    loc = property(lambda self: self.base_dist.loc, doc="The mean of the logarithm.")
-    scale = property(lambda self: self.base_dist.scale, doc="The deviation of the logarithm.")
+    loc = formula(lambda self: self.base_dist.loc, "The mean of the logarithm.")
+    scale = formula(lambda self: self.base_dist.scale, "The deviation of the logarithm.")
 
-    @property
-    def mean(self) -> Any:
-        return (self.loc + self.scale.pow(2) / 2).exp()
-
-    @property
-    def mode(self) -> Any:
-        return (self.loc - self.scale.square()).exp()
+    mean = formula(lambda self: (self.loc + self.scale.pow(2) / 2).exp())
+    mode = formula(lambda self: (self.loc - self.scale.square()).exp())
 
     @property
     def variance(self) -> Any:
@@ -84,8 +79,8 @@ class LogisticNormal(TransformedDistribution):
             base = base.expand([1])
         super().__init__(base, StickBreakingTransform(), validate_args=validate_args)
 
-    loc = property(lambda self: self.base_dist.base_dist.loc, doc="The means.")
-    scale = property(lambda self: self.base_dist.base_dist.scale, doc="The standard deviations.")
+    loc = formula(lambda self: self.base_dist.base_dist.loc, "The means.")
+    scale = formula(lambda self: self.base_dist.base_dist.scale, "The standard deviations.")
 
 
 class _Half(TransformedDistribution):
@@ -95,11 +90,9 @@ class _Half(TransformedDistribution):
     support = constraints.nonnegative
     has_rsample = True
 
-    scale = property(lambda self: self.base_dist.scale, doc="The scale.")
+    scale = formula(lambda self: self.base_dist.scale, "The scale.")
 
-    @property
-    def mode(self) -> Any:
-        return torch.zeros_like(self.scale)
+    mode = formula(lambda self: torch.zeros_like(self.scale))
 
     def log_prob(self, value: Any) -> Any:
         self._check(value)
@@ -135,13 +128,8 @@ class HalfNormal(_Half):
         base = Normal(0, scale, validate_args=False)
         super().__init__(base, AbsTransform(), validate_args=validate_args)
 
-    @property
-    def mean(self) -> Any:
-        return self.scale * math.sqrt(2 / math.pi)
-
-    @property
-    def variance(self) -> Any:
-        return self.scale.pow(2) * (1 - 2 / math.pi)
+    mean = formula(lambda self: self.scale * math.sqrt(2 / math.pi))
+    variance = formula(lambda self: self.scale.pow(2) * (1 - 2 / math.pi))
 
 
 class HalfCauchy(_Half):
@@ -165,9 +153,7 @@ class HalfCauchy(_Half):
     def mean(self) -> Any:
         return torch.full(self._extended_shape(), math.inf, dtype=self.scale.dtype)
 
-    @property
-    def variance(self) -> Any:
-        return self.base_dist.variance
+    variance = formula(lambda self: self.base_dist.variance)
 
 
 class Gumbel(TransformedDistribution):
@@ -202,21 +188,10 @@ class Gumbel(TransformedDistribution):
         y = (self.loc - value) / self.scale
         return y - y.exp() - self.scale.log()
 
-    @property
-    def mean(self) -> Any:
-        return self.loc + self.scale * euler_constant
-
-    @property
-    def mode(self) -> Any:
-        return self.loc
-
-    @property
-    def stddev(self) -> Any:
-        return math.pi / math.sqrt(6) * self.scale
-
-    @property
-    def variance(self) -> Any:
-        return self.stddev.pow(2)
+    mean = formula(lambda self: self.loc + self.scale * euler_constant)
+    mode = formula(lambda self: self.loc)
+    stddev = formula(lambda self: math.pi / math.sqrt(6) * self.scale)
+    variance = formula(lambda self: self.stddev.pow(2))
 
     def entropy(self) -> Any:
         return self.scale.log() + (1 + euler_constant)
@@ -246,17 +221,15 @@ class InverseGamma(TransformedDistribution):
         reciprocal = PowerTransform(-base.rate.new_ones(()))
         super().__init__(base, reciprocal, validate_args=validate_args)
 
-    concentration = property(lambda self: self.base_dist.concentration, doc="The shape parameter.")
-    rate = property(lambda self: self.base_dist.rate, doc="The rate of the gamma number.")
+    concentration = formula(lambda self: self.base_dist.concentration, "The shape parameter.")
+    rate = formula(lambda self: self.base_dist.rate, "The rate of the gamma number.")
 
     @property
     def mean(self) -> Any:
         result = self.rate / (self.concentration - 1)
         return torch.where(self.concentration > 1, result, math.inf)
 
-    @property
-    def mode(self) -> Any:
-        return self.rate / (self.concentration + 1)
+    mode = formula(lambda self: self.rate / (self.concentration + 1))
 
     @property
     def variance(self) -> Any:
@@ -304,9 +277,7 @@ class Kumaraswamy(TransformedDistribution):
         first, b = 1 + n / self.concentration1, self.concentration0
         return b * torch.exp(torch.lgamma(first) + torch.lgamma(b) - torch.lgamma(first + b))
 
-    @property
-    def mean(self) -> Any:
-        return self._moment(1)
+    mean = formula(lambda self: self._moment(1))
 
     @property
     def mode(self) -> Any:
@@ -315,9 +286,7 @@ class Kumaraswamy(TransformedDistribution):
         inside = ((a - 1) / (a * b - 1)) ** a.reciprocal()
         return torch.where((a < 1) | (b < 1), math.nan, inside)
 
-    @property
-    def variance(self) -> Any:
-        return self._moment(2) - torch.pow(self.mean, 2)
+    variance = formula(lambda self: self._moment(2) - torch.pow(self.mean, 2))
 
     def entropy(self) -> Any:
         a, b = self.concentration1, self.concentration0
@@ -355,9 +324,7 @@ class Pareto(TransformedDistribution):
         a = self.alpha.clamp(min=1)  # the mean is infinite up to 1
         return a * self.scale / (a - 1)
 
-    @property
-    def mode(self) -> Any:
-        return self.scale
+    mode = formula(lambda self: self.scale)
 
     @property
     def variance(self) -> Any:

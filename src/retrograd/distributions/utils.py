@@ -38,6 +38,19 @@ def broadcast_all(*values: Any) -> tuple[Any, ...]:
     return tuple(torch.broadcast_tensors(*tensors))
 
 
+def formula(of: Callable[[Any], Any], doc: str | None = None) -> Any:
+    """A property in one line: ``mean = formula(lambda self: self.loc)``."""
+    of.__doc__ = doc
+    return _Formula(of)
+
+
+class _Formula(property):
+    def __set_name__(self, owner: type, name: str) -> None:
+        of: Any = self.fget
+        if of.__name__ == "<lambda>":  # ``help`` finds the text of the base class by these
+            of.__name__, of.__qualname__ = name, f"{owner.__qualname__}.{name}"
+
+
 def standard_normal(shape: Any, like: Any) -> Any:
     """Standard normal numbers in the dtype of a tensor."""
     return _standard_normal(shape, like.dtype, like.device)
