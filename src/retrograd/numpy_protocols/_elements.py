@@ -20,11 +20,9 @@ from retrograd.numpy_protocols._arguments import (
     operands,
     refuse,
 )
-from retrograd.numpy_protocols._functions import numpy
 from retrograd.numpy_protocols._selecting import nonzero
 
 
-@numpy()
 def clip(a: Any, a_min: Any = None, a_max: Any = None, out: Any = None, *, min: Any = None,
          max: Any = None, dtype: Any = None, where: Any = True, **options: Any) -> Any:  # fmt: skip
     low, high = (y if x is None else x for x, y in ((a_min, min), (a_max, max)))
@@ -36,7 +34,6 @@ def clip(a: Any, a_min: Any = None, a_max: Any = None, out: Any = None, *, min: 
     return result if where is True else torch.where(array(where), result, array(a))
 
 
-@numpy("round", "around")
 def round(a: Any, decimals: int = 0, out: Any = None) -> Any:
     a = array(a)
     if a.is_complex():
@@ -49,34 +46,31 @@ def round(a: Any, decimals: int = 0, out: Any = None) -> Any:
     return torch.round(a, decimals=decimals)
 
 
-@numpy()
+around = round
+
+
 def real(val: Any) -> Any:
     return torch.real(array(val))
 
 
-@numpy()
 def imag(val: Any) -> Any:
     val = array(val)
     return torch.imag(val) if val.is_complex() else torch.zeros_like(val)
 
 
-@numpy()
 def angle(z: Any, deg: bool = False) -> Any:
     found = torch.angle(array(z))
     return torch.rad2deg(found) if deg else found
 
 
-@numpy()
 def iscomplex(x: Any) -> Any:
     return imag(x) != 0
 
 
-@numpy()
 def isreal(x: Any) -> Any:
     return imag(x) == 0
 
 
-@numpy()
 def real_if_close(a: Any, tol: float = 100) -> Any:
     a = array(a)
     if not a.is_complex():
@@ -85,7 +79,6 @@ def real_if_close(a: Any, tol: float = 100) -> Any:
     return torch.real(a) if bool((torch.abs(torch.imag(a)) < bound).all()) else a
 
 
-@numpy()
 def nan_to_num(x: Any, copy: bool = True, nan: float = 0.0, posinf: float | None = None,
                neginf: float | None = None) -> Any:  # fmt: skip
     x = array(x)
@@ -96,7 +89,6 @@ def nan_to_num(x: Any, copy: bool = True, nan: float = 0.0, posinf: float | None
     return x
 
 
-@numpy()
 def isclose(a: Any, b: Any, rtol: float = 1e-5, atol: float = 1e-8,
             equal_nan: bool = False) -> Any:  # fmt: skip
     a, b = (floating(x) for x in operands((a, b)))
@@ -107,7 +99,6 @@ def isclose(a: Any, b: Any, rtol: float = 1e-5, atol: float = 1e-8,
 # -- choosing --------------------------------------------------------------------------------
 
 
-@numpy()
 def where(condition: Any, x: Any = None, y: Any = None, /) -> Any:
     if x is None and y is None:
         return nonzero(condition)
@@ -117,7 +108,6 @@ def where(condition: Any, x: Any = None, y: Any = None, /) -> Any:
     return torch.where(array(condition) != 0, x, y)
 
 
-@numpy()
 def select(condlist: Any, choicelist: Any, default: Any = 0) -> Any:
     result: Any = default
     for condition, choice in list(zip(condlist, choicelist, strict=True))[::-1]:
@@ -125,7 +115,6 @@ def select(condlist: Any, choicelist: Any, default: Any = 0) -> Any:
     return result
 
 
-@numpy()
 def piecewise(x: Any, condlist: Any, funclist: Any, *args: Any, **kw: Any) -> Any:
     x = array(x)
     conditions = list(condlist) if isinstance(condlist, (list, tuple)) else [condlist]
@@ -141,7 +130,6 @@ def piecewise(x: Any, condlist: Any, funclist: Any, *args: Any, **kw: Any) -> An
     return result
 
 
-@numpy()
 def choose(a: Any, choices: Any, out: Any = None, mode: str = "raise") -> Any:
     if mode != "raise":
         refuse(f"numpy.choose(mode={mode!r})")
@@ -153,7 +141,6 @@ def choose(a: Any, choices: Any, out: Any = None, mode: str = "raise") -> Any:
 # -- differences and integrals ---------------------------------------------------------------
 
 
-@numpy()
 def diff(a: Any, n: int = 1, axis: int = -1, prepend: Any = None, append: Any = None) -> Any:
     a = array(a)
     if n < 0:
@@ -169,13 +156,11 @@ def diff(a: Any, n: int = 1, axis: int = -1, prepend: Any = None, append: Any = 
     return torch.diff(a, n, axis, beside(prepend), beside(append))
 
 
-@numpy()
 def ediff1d(ary: Any, to_end: Any = None, to_begin: Any = None) -> Any:
     parts = [to_begin, torch.diff(array(ary).reshape(-1)), to_end]
     return torch.cat([array(p).reshape(-1) for p in parts if p is not None])
 
 
-@numpy()
 def gradient(f: Any, *varargs: Any, axis: Axis = None, edge_order: int = 1) -> Any:
     f = floating(f)
     axes = axes_of(axis, f.ndim)
@@ -190,7 +175,6 @@ def gradient(f: Any, *varargs: Any, axis: Axis = None, edge_order: int = 1) -> A
     return found[0] if len(found) == 1 else tuple(found)
 
 
-@numpy()
 def trapezoid(y: Any, x: Any = None, dx: Any = 1.0, axis: int = -1) -> Any:
     y = array(y)
     if x is None:
@@ -198,7 +182,6 @@ def trapezoid(y: Any, x: Any = None, dx: Any = 1.0, axis: int = -1) -> Any:
     return torch.trapezoid(y, array(x), dim=axis)
 
 
-@numpy()
 def unwrap(p: Any, discont: float | None = None, axis: int = -1, *,
            period: float = 2 * math.pi) -> Any:  # fmt: skip
     p = floating(p)
@@ -213,7 +196,6 @@ def unwrap(p: Any, discont: float | None = None, axis: int = -1, *,
     return p + torch.cat([first, torch.cumsum(change, axis)], axis)
 
 
-@numpy()
 def interp(x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None,
            period: float | None = None) -> Any:  # fmt: skip
     return torch.interpolate.interp(floating(x), floating(xp), floating(fp), left, right, period)
@@ -222,7 +204,6 @@ def interp(x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None,
 # -- ranges whose ends are tensors -----------------------------------------------------------
 
 
-@numpy()
 def linspace(start: Any, stop: Any, num: int = 50, endpoint: bool = True, retstep: bool = False,
              dtype: Any = None, axis: int = 0, *, device: Any = None) -> Any:  # fmt: skip
     start, stop = (floating(x) for x in operands((start, stop)))
@@ -235,13 +216,11 @@ def linspace(start: Any, stop: Any, num: int = 50, endpoint: bool = True, retste
     return (cast(result, dtype), step) if retstep else cast(result, dtype)
 
 
-@numpy()
 def logspace(start: Any, stop: Any, num: int = 50, endpoint: bool = True, base: Any = 10.0,
              dtype: Any = None, axis: int = 0) -> Any:  # fmt: skip
     return cast(base ** linspace(start, stop, num, endpoint, axis=axis), dtype)
 
 
-@numpy()
 def geomspace(start: Any, stop: Any, num: int = 50, endpoint: bool = True, dtype: Any = None,
               axis: int = 0) -> Any:  # fmt: skip
     start, stop = (floating(x) for x in operands((start, stop)))
@@ -255,7 +234,6 @@ def geomspace(start: Any, stop: Any, num: int = 50, endpoint: bool = True, dtype
 # -- functions of functions ------------------------------------------------------------------
 
 
-@numpy()
 def apply_along_axis(func1d: Callable[..., Any], axis: int, arr: Any, *args: Any,
                      **kwargs: Any) -> Any:  # fmt: skip
     arr = array(arr)
@@ -267,7 +245,6 @@ def apply_along_axis(func1d: Callable[..., Any], axis: int, arr: Any, *args: Any
     return torch.movedim(result, source, list(range(place, place + inner))) if inner else result
 
 
-@numpy()
 def apply_over_axes(func: Callable[..., Any], a: Any, axes: Any) -> Any:
     a = array(a)
     for axis in axes_of(axes, a.ndim):

@@ -1,6 +1,7 @@
 """NumPy's functions, by module and name, and the call of one with tensors.
 
-The modules of this folder define functions with NumPy's arguments and enter them by ``numpy``.
+``MODULES`` are the modules of this folder with functions that have NumPy's names and arguments. If
+one has a parameter ``out``, the result is written there; the function itself need not.
 ``RENAMED`` has the rest: functions of ours that take the same arguments in the same order.
 """
 
@@ -25,19 +26,10 @@ from retrograd.numpy_protocols._arguments import (
 )
 
 FUNCTIONS: dict[tuple[str, str], Callable[..., Any]] = {}
-MODULES = ("_reductions", "_shapes", "_elements", "_selecting", "_products", "_linalg", "_writing")
-
-
-def numpy(*names: str, module: str = "numpy") -> Callable[[Callable[..., Any]], Any]:
-    """Enter a function for those of NumPy: by its own name, or by others. If it has a parameter
-    ``out``, the result is written there; the function itself need not."""
-
-    def entered(function: Callable[..., Any]) -> Callable[..., Any]:
-        for name in names or (function.__name__,):
-            FUNCTIONS[module, name] = _with_out(function, f"{module}.{name}")
-        return function
-
-    return entered
+MODULES = {
+    "_reductions": "numpy", "_shapes": "numpy", "_elements": "numpy", "_selecting": "numpy",
+    "_products": "numpy", "_linalg": "numpy.linalg", "_writing": "numpy",
+}  # fmt: skip
 
 
 def _with_out(function: Callable[..., Any], name: str) -> Callable[..., Any]:
@@ -108,11 +100,15 @@ def counterpart(module: str, name: str) -> Callable[..., Any] | None:
 
 @functools.cache
 def _load() -> None:
-    """Import the modules that enter functions, once."""
+    """Import the modules and enter their functions, once."""
     for module, names in RENAMED.items():
         space = torch.fft if module == "numpy.fft" else torch
         for theirs, ours in names.items():
             full = f"{module}.{theirs}"
             FUNCTIONS[module, theirs] = _renamed(getattr(space, ours or theirs), full)
-    for part in MODULES:
-        importlib.import_module(f"retrograd.numpy_protocols.{part}")
+    for part, module in MODULES.items():
+        home = importlib.import_module(f"retrograd.numpy_protocols.{part}")
+        for name, function in vars(home).items():
+            defined = inspect.isfunction(function) and function.__module__ == home.__name__
+            if defined and not name.startswith("_"):
+                FUNCTIONS[module, name] = _with_out(function, f"{module}.{name}")

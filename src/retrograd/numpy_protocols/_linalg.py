@@ -2,36 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import retrograd as torch
 from retrograd.numpy_protocols import _products, _shapes, _ufuncs
 from retrograd.numpy_protocols._arguments import array, count_of, floating, promoted, refuse
-from retrograd.numpy_protocols._functions import numpy
-
-MODULE = "numpy.linalg"
 
 
-def _same(name: str) -> None:
-    """Enter a function of one matrix that has the same name and options with us."""
+def _same(name: str) -> Callable[..., Any]:
+    """A function of one matrix that has the same name and options with us."""
 
     def function(a: Any, *args: Any, **named: Any) -> Any:
         return getattr(torch.linalg, name)(floating(a), *args, **named)
 
-    numpy(name, module=MODULE)(function)
+    return function
 
 
 for _name in ("det", "slogdet", "inv", "eigvals", "eigvalsh", "svdvals", "matrix_power", "cond",
               "eig", "eigh"):  # fmt: skip
-    _same(_name)
+    globals()[_name] = _same(_name)
 
 
-def _entered(function: Callable[..., Any]) -> Callable[..., Any]:
-    return numpy(module=MODULE)(function)  # type: ignore[no-any-return]
-
-
-@_entered
 def norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> Any:
     x = floating(x)
     if axis is None and ord is None:
@@ -40,18 +32,15 @@ def norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> A
     return torch.linalg.norm(x, ord, axis, keepdims)
 
 
-@_entered
 def matrix_norm(x: Any, /, *, keepdims: bool = False, ord: Any = "fro") -> Any:
     return torch.linalg.matrix_norm(floating(x), ord, (-2, -1), keepdims)
 
 
-@_entered
 def vector_norm(x: Any, /, *, axis: Any = None, keepdims: bool = False, ord: Any = 2) -> Any:
     axis = list(axis) if isinstance(axis, tuple) else axis
     return torch.linalg.vector_norm(floating(x), ord, axis, keepdims)
 
 
-@_entered
 def solve(a: Any, b: Any) -> Any:
     """``b`` is a vector if it has one dimension, and otherwise matrices."""
     a, b = promoted([floating(a), floating(b)])
@@ -61,7 +50,6 @@ def solve(a: Any, b: Any) -> Any:
                                           + b.shape[-2:]))  # fmt: skip
 
 
-@_entered
 def lstsq(a: Any, b: Any, rcond: float | None = None) -> Any:
     a, b = promoted([floating(a), floating(b)])
     s = torch.linalg.svdvals(a)
@@ -80,13 +68,11 @@ def lstsq(a: Any, b: Any, rcond: float | None = None) -> Any:
     return x, residuals, rank, s
 
 
-@_entered
 def pinv(a: Any, rcond: Any = None, hermitian: bool = False, *, rtol: Any = None) -> Any:
     tolerance = rcond if rcond is not None else 1e-15 if rtol is None else rtol
     return torch.linalg.pinv(floating(a), rtol=tolerance, hermitian=hermitian)
 
 
-@_entered
 def matrix_rank(A: Any, tol: Any = None, hermitian: bool = False, *, rtol: Any = None) -> Any:  # noqa: N803
     a = floating(A)
     if a.ndim < 2:
@@ -94,7 +80,6 @@ def matrix_rank(A: Any, tol: Any = None, hermitian: bool = False, *, rtol: Any =
     return torch.linalg.matrix_rank(a, atol=tol, rtol=rtol, hermitian=hermitian)
 
 
-@_entered
 def svd(
     a: Any, full_matrices: bool = True, compute_uv: bool = True, hermitian: bool = False
 ) -> Any:
@@ -102,7 +87,6 @@ def svd(
     return torch.linalg.svd(a, full_matrices) if compute_uv else torch.linalg.svdvals(a)
 
 
-@_entered
 def qr(a: Any, mode: str = "reduced") -> Any:
     a = floating(a)
     if mode == "raw":
@@ -111,17 +95,14 @@ def qr(a: Any, mode: str = "reduced") -> Any:
     return found.R if mode == "r" else found
 
 
-@_entered
 def cholesky(a: Any, /, *, upper: bool = False) -> Any:
     return torch.linalg.cholesky(floating(a), upper=upper)
 
 
-@_entered
 def tensorinv(a: Any, ind: int = 2) -> Any:
     return torch.linalg.tensorinv(floating(a), ind)
 
 
-@_entered
 def tensorsolve(a: Any, b: Any, axes: Any = None) -> Any:
     a, b = promoted([floating(a), floating(b)])
     if axes is not None:
@@ -131,36 +112,37 @@ def tensorsolve(a: Any, b: Any, axes: Any = None) -> Any:
     return torch.linalg.solve(a.reshape(b.numel(), count_of(sizes)), b.reshape(-1)).reshape(sizes)
 
 
-@_entered
 def cross(x1: Any, x2: Any, /, *, axis: int = -1) -> Any:
     return _products.cross(x1, x2, axis=axis)
 
 
-@_entered
 def outer(x1: Any, x2: Any, /) -> Any:
     return _products.outer(x1, x2)
 
 
-@_entered
 def tensordot(x1: Any, x2: Any, /, *, axes: Any = 2) -> Any:
     return _products.tensordot(x1, x2, axes)
 
 
-@_entered
 def matmul(x1: Any, x2: Any, /) -> Any:
     return torch.matmul(*promoted([array(x1), array(x2)]))
 
 
-@_entered
 def vecdot(x1: Any, x2: Any, /, *, axis: int = -1) -> Any:
     return _ufuncs.vecdot(*[torch.movedim(array(x), axis, -1) for x in (x1, x2)])
 
 
-@_entered
 def diagonal(x: Any, /, *, offset: int = 0) -> Any:
     return _shapes.diagonal(x, offset, -2, -1)
 
 
-@_entered
 def trace(x: Any, /, *, offset: int = 0, dtype: Any = None) -> Any:
     return _shapes.trace(x, offset, -2, -1, dtype)
+
+
+def matrix_transpose(x: Any, /) -> Any:
+    return array(x).mT
+
+
+def multi_dot(arrays: Sequence[Any], *, out: Any = None) -> Any:
+    return torch.linalg.multi_dot(promoted([array(a) for a in arrays]))

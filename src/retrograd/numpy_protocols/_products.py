@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import retrograd as torch
 from retrograd.numpy_protocols._arguments import array, cast, floating, operands, promoted, refuse
-from retrograd.numpy_protocols._functions import numpy
 
 
-@numpy()
 def dot(a: Any, b: Any, out: Any = None) -> Any:
     """The sum of products over the last axis of ``a`` and the last but one of ``b``."""
     a, b = promoted(operands((a, b)))
@@ -19,25 +16,21 @@ def dot(a: Any, b: Any, out: Any = None) -> Any:
     return torch.matmul(a, b) if b.ndim <= 2 else torch.tensordot(a, b, ([-1], [-2]))
 
 
-@numpy()
 def inner(a: Any, b: Any, /) -> Any:
     a, b = promoted(operands((a, b)))
     return torch.tensordot(a, b, ([-1], [-1])) if a.ndim and b.ndim else a * b
 
 
-@numpy()
 def outer(a: Any, b: Any, out: Any = None) -> Any:
     a, b = operands((a, b))
     return a.reshape(-1, 1) * b.reshape(1, -1)
 
 
-@numpy()
 def vdot(a: Any, b: Any, /) -> Any:
     a, b = promoted([array(a).reshape(-1), array(b).reshape(-1)])
     return (torch.conj(a) * b).sum()
 
 
-@numpy()
 def tensordot(a: Any, b: Any, axes: Any = 2) -> Any:
     a, b = promoted([array(a), array(b)])
     if isinstance(axes, (tuple, list)):
@@ -45,12 +38,10 @@ def tensordot(a: Any, b: Any, axes: Any = 2) -> Any:
     return torch.tensordot(a, b, axes)
 
 
-@numpy()
 def kron(a: Any, b: Any) -> Any:
     return torch.kron(*promoted([array(a), array(b)]))
 
 
-@numpy()
 def cross(a: Any, b: Any, axisa: int = -1, axisb: int = -1, axisc: int = -1,
           axis: int | None = None) -> Any:  # fmt: skip
     if axis is not None:
@@ -64,7 +55,6 @@ def cross(a: Any, b: Any, axisa: int = -1, axisb: int = -1, axisc: int = -1,
     return torch.movedim(torch.cross(a, b, -1), -1, axisc)
 
 
-@numpy()
 def einsum(*operands: Any, out: Any = None, optimize: Any = False, dtype: Any = None,
            order: str = "K", casting: str = "safe") -> Any:  # fmt: skip
     if isinstance(operands[0], str):
@@ -85,7 +75,6 @@ def _vectors(a: Any, v: Any) -> list[Any]:
     return promoted([x.reshape(-1) for x in found])
 
 
-@numpy()
 def convolve(a: Any, v: Any, mode: str = "full") -> Any:
     a, v = _vectors(a, v)
     if not a.numel() or not v.numel():
@@ -101,7 +90,6 @@ def convolve(a: Any, v: Any, mode: str = "full") -> Any:
     return full.narrow(0, start, size)
 
 
-@numpy()
 def correlate(a: Any, v: Any, mode: str = "valid") -> Any:
     a, v = _vectors(a, v)
     v = torch.conj(torch.flip(v, (0,)))
@@ -114,7 +102,6 @@ def correlate(a: Any, v: Any, mode: str = "valid") -> Any:
 # -- covariances -----------------------------------------------------------------------------
 
 
-@numpy()
 def cov(m: Any, y: Any = None, rowvar: bool = True, bias: bool = False, ddof: int | None = None,
         fweights: Any = None, aweights: Any = None, *, dtype: Any = None) -> Any:  # fmt: skip
     def rows(x: Any) -> Any:
@@ -128,7 +115,6 @@ def cov(m: Any, y: Any = None, rowvar: bool = True, bias: bool = False, ddof: in
     return torch.cov(m, correction=correction, fweights=weights[0], aweights=weights[1]).squeeze()
 
 
-@numpy()
 def corrcoef(x: Any, y: Any = None, rowvar: bool = True, *, dtype: Any = None) -> Any:
     found = cov(x, y, rowvar, dtype=dtype)
     if not found.ndim:
@@ -140,7 +126,6 @@ def corrcoef(x: Any, y: Any = None, rowvar: bool = True, *, dtype: Any = None) -
 # -- polynomials, the highest power first ----------------------------------------------------
 
 
-@numpy()
 def polyval(p: Any, x: Any) -> Any:
     p, x = promoted([array(p), array(x)])
     result = torch.zeros_like(x)
@@ -155,24 +140,20 @@ def _aligned(a: Any, b: Any) -> list[Any]:
     return [torch.cat([x.new_zeros(size - x.numel()), x]) for x in found]
 
 
-@numpy()
 def polyadd(a1: Any, a2: Any) -> Any:
     a, b = _aligned(a1, a2)
     return a + b
 
 
-@numpy()
 def polysub(a1: Any, a2: Any) -> Any:
     a, b = _aligned(a1, a2)
     return a - b
 
 
-@numpy()
 def polymul(a1: Any, a2: Any) -> Any:
     return convolve(a1, a2)
 
 
-@numpy()
 def polyder(p: Any, m: int = 1) -> Any:
     p = array(p)
     for _ in range(m):
@@ -180,7 +161,6 @@ def polyder(p: Any, m: int = 1) -> Any:
     return p
 
 
-@numpy()
 def polyint(p: Any, m: int = 1, k: Any = None) -> Any:
     p = floating(p)
     constants = array(0.0 if k is None else k).to(p.dtype).expand(m)
@@ -189,7 +169,6 @@ def polyint(p: Any, m: int = 1, k: Any = None) -> Any:
     return p
 
 
-@numpy()
 def polyfit(x: Any, y: Any, deg: int, rcond: Any = None, full: bool = False, w: Any = None,
             cov: bool | str = False) -> Any:  # fmt: skip
     if full or cov:
@@ -205,7 +184,6 @@ def polyfit(x: Any, y: Any, deg: int, rcond: Any = None, full: bool = False, w: 
     return solved[:, 0] if y.ndim == 1 else solved
 
 
-@numpy()
 def roots(p: Any) -> Any:
     """The eigenvalues of the companion matrix. Leading and trailing zeros are cut off."""
     p = floating(p)
@@ -220,8 +198,3 @@ def roots(p: Any) -> Any:
     below = torch.diag(p.new_ones(size - 1), -1)[1:]
     found = torch.linalg.eigvals(torch.cat([-(p[1:] / p[0])[None], below]))
     return torch.cat([found, found.new_zeros(zeros)])
-
-
-@numpy("multi_dot", module="numpy.linalg")
-def multi_dot(arrays: Sequence[Any], *, out: Any = None) -> Any:
-    return torch.linalg.multi_dot(promoted([array(a) for a in arrays]))

@@ -19,7 +19,6 @@ from retrograd.numpy_protocols._arguments import (
     floating,
     refuse,
 )
-from retrograd.numpy_protocols._functions import numpy
 
 _NONE: Any = object()  # where None means something
 
@@ -37,14 +36,12 @@ def _summed(a: Any, axis: Axis, keepdims: bool, dtype: Any = None) -> Any:
     return torch.sum(a, axes, keepdim=keepdims, dtype=given)
 
 
-@numpy()
 def sum(a: Any, axis: Axis = None, dtype: Any = None, out: Any = None, keepdims: bool = False,
         initial: Any = None, where: Any = True) -> Any:  # fmt: skip
     result = _summed(_masked(array(a), where, 0), axis, keepdims, dtype)
     return result if initial is None else result + initial
 
 
-@numpy()
 def prod(a: Any, axis: Axis = None, dtype: Any = None, out: Any = None, keepdims: bool = False,
          initial: Any = None, where: Any = True) -> Any:  # fmt: skip
     result = along_one(torch.prod, cast(_masked(array(a), where, 1), dtype), axis, keepdims)
@@ -58,7 +55,6 @@ def _counted(a: Tensor, axis: Axis, where: Any) -> Any:
     return _summed(array(where).expand(a.shape), axis, True)
 
 
-@numpy()
 def mean(a: Any, axis: Axis = None, dtype: Any = None, out: Any = None, keepdims: bool = False,
          where: Any = True) -> Any:  # fmt: skip
     a = cast(array(a), dtype) if dtype is not None else floating(a)
@@ -76,7 +72,6 @@ def _unless(keepdims: bool, result: Any, a: Tensor, axis: Axis) -> Any:
     return result.reshape([n for d, n in enumerate(a.shape) if d not in axes])
 
 
-@numpy()
 def var(a: Any, axis: Axis = None, dtype: Any = None, out: Any = None, ddof: float = 0,
         keepdims: bool = False, where: Any = True, mean: Any = None,
         correction: Any = None) -> Any:  # fmt: skip
@@ -90,7 +85,6 @@ def var(a: Any, axis: Axis = None, dtype: Any = None, out: Any = None, ddof: flo
     return _unless(keepdims, _summed(squares, axis, True) / (count - ddof), a, axis)
 
 
-@numpy()
 def std(a: Any, axis: Axis = None, dtype: Any = None, out: Any = None, ddof: float = 0,
         keepdims: bool = False, where: Any = True, mean: Any = None,
         correction: Any = None) -> Any:  # fmt: skip
@@ -116,36 +110,33 @@ def _extreme(name: str, a: Any, axis: Axis, keepdims: bool, initial: Any, where:
     return (torch.maximum if name == "amax" else torch.minimum)(result, bound)
 
 
-@numpy("max", "amax")
 def max(a: Any, axis: Axis = None, out: Any = None, keepdims: bool = False, initial: Any = None,
         where: Any = True) -> Any:  # fmt: skip
     return _extreme("amax", a, axis, keepdims, initial, where)
 
 
-@numpy("min", "amin")
 def min(a: Any, axis: Axis = None, out: Any = None, keepdims: bool = False, initial: Any = None,
         where: Any = True) -> Any:  # fmt: skip
     return _extreme("amin", a, axis, keepdims, initial, where)
 
 
-@numpy()
+amax, amin = max, min
+
+
 def ptp(a: Any, axis: Axis = None, out: Any = None, keepdims: bool = False) -> Any:
     return max(a, axis, None, keepdims) - min(a, axis, None, keepdims)
 
 
-@numpy()
 def all(a: Any, axis: Axis = None, out: Any = None, keepdims: bool = False, *,
         where: Any = True) -> Any:  # fmt: skip
     return along_one(torch.all, _masked(array(a) != 0, where, True), axis, keepdims)
 
 
-@numpy()
 def any(a: Any, axis: Axis = None, out: Any = None, keepdims: bool = False, *,
         where: Any = True) -> Any:  # fmt: skip
     return along_one(torch.any, _masked(array(a) != 0, where, False), axis, keepdims)
 
 
-@numpy()
 def count_nonzero(a: Any, axis: Axis = None, *, keepdims: bool = False) -> Any:
     return _summed(array(a) != 0, axis, keepdims)
 
@@ -156,17 +147,14 @@ def _ordered(a: Any) -> Any:
     return a.to(torch.uint8) if a.dtype is torch.bool else a
 
 
-@numpy()
 def argmax(a: Any, axis: Any = None, out: Any = None, *, keepdims: bool = False) -> Any:
     return along_one(torch.argmax, _ordered(a), axis, keepdims)
 
 
-@numpy()
 def argmin(a: Any, axis: Any = None, out: Any = None, *, keepdims: bool = False) -> Any:
     return along_one(torch.argmin, _ordered(a), axis, keepdims)
 
 
-@numpy()
 def average(a: Any, axis: Axis = None, weights: Any = None, returned: bool = False, *,
             keepdims: bool = False) -> Any:  # fmt: skip
     a = floating(a)
@@ -214,42 +202,36 @@ def _share(q: Any) -> Any:
     return array(q).to(torch.float64) / 100
 
 
-@numpy()
 def quantile(a: Any, q: Any, axis: Axis = None, out: Any = None, overwrite_input: bool = False,
              method: str = "linear", keepdims: bool = False, *,
              weights: Any = None) -> Any:  # fmt: skip
     return _quantile("quantile", a, q, axis, method, keepdims, weights)
 
 
-@numpy()
 def percentile(a: Any, q: Any, axis: Axis = None, out: Any = None, overwrite_input: bool = False,
                method: str = "linear", keepdims: bool = False, *,
              weights: Any = None) -> Any:  # fmt: skip
     return _quantile("quantile", a, _share(q), axis, method, keepdims, weights)
 
 
-@numpy()
 def nanquantile(a: Any, q: Any, axis: Axis = None, out: Any = None, overwrite_input: bool = False,
                 method: str = "linear", keepdims: bool = False, *,
              weights: Any = None) -> Any:  # fmt: skip
     return _quantile("nanquantile", a, q, axis, method, keepdims, weights)
 
 
-@numpy()
 def nanpercentile(a: Any, q: Any, axis: Axis = None, out: Any = None, overwrite_input: bool = False,
                   method: str = "linear", keepdims: bool = False, *,
              weights: Any = None) -> Any:  # fmt: skip
     return _quantile("nanquantile", a, _share(q), axis, method, keepdims, weights)
 
 
-@numpy()
 def median(a: Any, axis: Axis = None, out: Any = None, overwrite_input: bool = False,
            keepdims: bool = False) -> Any:  # fmt: skip
     """The mean of the two values in the middle, where there are two."""
     return _quantile("quantile", a, 0.5, axis, "linear", keepdims)
 
 
-@numpy()
 def nanmedian(a: Any, axis: Axis = None, out: Any = None, overwrite_input: bool = False,
               keepdims: bool = False) -> Any:  # fmt: skip
     return _quantile("nanquantile", a, 0.5, axis, "linear", keepdims)
@@ -263,19 +245,16 @@ def _is_number(a: Any) -> Any:
     return ~torch.isnan(a) if a.is_floating_point() or a.is_complex() else True
 
 
-@numpy()
 def nansum(a: Any, axis: Axis = None, dtype: Any = None, out: Any = None, keepdims: bool = False,
            initial: Any = None, where: Any = True) -> Any:  # fmt: skip
     return sum(_masked(array(a), _is_number(a), 0), axis, dtype, None, keepdims, initial, where)
 
 
-@numpy()
 def nanprod(a: Any, axis: Axis = None, dtype: Any = None, out: Any = None, keepdims: bool = False,
             initial: Any = None, where: Any = True) -> Any:  # fmt: skip
     return prod(_masked(array(a), _is_number(a), 1), axis, dtype, None, keepdims, initial, where)
 
 
-@numpy()
 def nanmean(a: Any, axis: Axis = None, dtype: Any = None, out: Any = None, keepdims: bool = False,
             *, where: Any = True) -> Any:  # fmt: skip
     return mean(_masked(array(a), _is_number(a), 0), axis, dtype, None, keepdims,
@@ -288,7 +267,6 @@ def _both(known: Any, where: Any) -> Any:
     return array(where) if known is True else torch.logical_and(known, array(where))
 
 
-@numpy()
 def nanvar(a: Any, axis: Axis = None, dtype: Any = None, out: Any = None, ddof: float = 0,
            keepdims: bool = False, *, where: Any = True, mean: Any = None,
            correction: Any = None) -> Any:  # fmt: skip
@@ -297,7 +275,6 @@ def nanvar(a: Any, axis: Axis = None, dtype: Any = None, out: Any = None, ddof: 
                _both(known, where), mean, correction)  # fmt: skip
 
 
-@numpy()
 def nanstd(a: Any, axis: Axis = None, dtype: Any = None, out: Any = None, ddof: float = 0,
            keepdims: bool = False, *, where: Any = True, mean: Any = None,
            correction: Any = None) -> Any:  # fmt: skip
@@ -315,24 +292,20 @@ def _nan_extreme(name: str, a: Any, axis: Axis, keepdims: bool, initial: Any, wh
     return torch.where(any(known, axis, None, keepdims), result, torch.nan)
 
 
-@numpy()
 def nanmax(a: Any, axis: Axis = None, out: Any = None, keepdims: bool = False, initial: Any = None,
            where: Any = True) -> Any:  # fmt: skip
     return _nan_extreme("amax", a, axis, keepdims, initial, where)
 
 
-@numpy()
 def nanmin(a: Any, axis: Axis = None, out: Any = None, keepdims: bool = False, initial: Any = None,
            where: Any = True) -> Any:  # fmt: skip
     return _nan_extreme("amin", a, axis, keepdims, initial, where)
 
 
-@numpy()
 def nanargmax(a: Any, axis: Any = None, out: Any = None, *, keepdims: bool = False) -> Any:
     return argmax(_masked(array(a), _is_number(a), -torch.inf), axis, keepdims=keepdims)
 
 
-@numpy()
 def nanargmin(a: Any, axis: Any = None, out: Any = None, *, keepdims: bool = False) -> Any:
     return argmin(_masked(array(a), _is_number(a), torch.inf), axis, keepdims=keepdims)
 
@@ -347,22 +320,18 @@ def _scanned(name: str, a: Any, axis: Any, dtype: Any) -> Any:
     return getattr(torch, name)(a, axis or 0, **given)
 
 
-@numpy()
 def cumsum(a: Any, axis: Any = None, dtype: Any = None, out: Any = None) -> Any:
     return _scanned("cumsum", a, axis, dtype)
 
 
-@numpy()
 def cumprod(a: Any, axis: Any = None, dtype: Any = None, out: Any = None) -> Any:
     return _scanned("cumprod", a, axis, dtype)
 
 
-@numpy()
 def nancumsum(a: Any, axis: Any = None, dtype: Any = None, out: Any = None) -> Any:
     return _scanned("cumsum", _masked(array(a), _is_number(a), 0), axis, dtype)
 
 
-@numpy()
 def nancumprod(a: Any, axis: Any = None, dtype: Any = None, out: Any = None) -> Any:
     return _scanned("cumprod", _masked(array(a), _is_number(a), 1), axis, dtype)
 
@@ -381,13 +350,11 @@ def _cumulative(name: str, x: Any, axis: Any, dtype: Any, include_initial: bool)
     return torch.cat([first, result], axis)
 
 
-@numpy()
 def cumulative_sum(x: Any, /, *, axis: Any = None, dtype: Any = None, out: Any = None,
                    include_initial: bool = False) -> Any:  # fmt: skip
     return _cumulative("cumsum", x, axis, dtype, include_initial)
 
 
-@numpy()
 def cumulative_prod(x: Any, /, *, axis: Any = None, dtype: Any = None, out: Any = None,
                     include_initial: bool = False) -> Any:  # fmt: skip
     return _cumulative("cumprod", x, axis, dtype, include_initial)

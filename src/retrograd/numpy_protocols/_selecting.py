@@ -7,7 +7,6 @@ from typing import Any
 import retrograd as torch
 from retrograd import Tensor, arrays
 from retrograd.numpy_protocols._arguments import array, operands, refuse
-from retrograd.numpy_protocols._functions import numpy
 
 
 def _flat(a: Any, axis: int | None) -> tuple[Tensor, int]:
@@ -16,33 +15,28 @@ def _flat(a: Any, axis: int | None) -> tuple[Tensor, int]:
     return (a.reshape(-1), 0) if axis is None or not a.ndim else (a, axis)
 
 
-@numpy()
 def sort(a: Any, axis: int | None = -1, kind: Any = None, order: Any = None, *,
          stable: bool | None = None) -> Any:  # fmt: skip
     a, axis = _flat(a, axis)
     return torch.sort(a, dim=axis, stable=True).values
 
 
-@numpy()
 def argsort(a: Any, axis: int | None = -1, kind: Any = None, order: Any = None, *,
             stable: bool | None = None) -> Any:  # fmt: skip
     a, axis = _flat(a, axis)
     return torch.argsort(a, dim=axis, stable=True)
 
 
-@numpy()
 def partition(a: Any, kth: Any, axis: int | None = -1, kind: Any = None, order: Any = None) -> Any:
     """Sorted: all of the order that a partition promises, and more."""
     return sort(a, axis)
 
 
-@numpy()
 def argpartition(a: Any, kth: Any, axis: int | None = -1, kind: Any = None,
                  order: Any = None) -> Any:  # fmt: skip
     return argsort(a, axis)
 
 
-@numpy()
 def lexsort(keys: Any, axis: int = -1) -> Any:
     keys = [array(k) for k in keys]
     order = torch.argsort(keys[0], dim=axis, stable=True)
@@ -52,7 +46,6 @@ def lexsort(keys: Any, axis: int = -1) -> Any:
     return order
 
 
-@numpy()
 def searchsorted(a: Any, v: Any, side: str = "left", sorter: Any = None) -> Any:
     a, v = operands((a, v))
     a, v = a.detach(), v.detach()
@@ -61,7 +54,6 @@ def searchsorted(a: Any, v: Any, side: str = "left", sorter: Any = None) -> Any:
                               right=side == "right")  # fmt: skip
 
 
-@numpy()
 def digitize(x: Any, bins: Any, right: bool = False) -> Any:
     x, bins = operands((x, bins))
     falling = bins.shape[0] > 1 and bool(bins[0] > bins[-1])
@@ -70,7 +62,6 @@ def digitize(x: Any, bins: Any, right: bool = False) -> Any:
     return bins.shape[0] - found if falling else found
 
 
-@numpy()
 def nonzero(a: Any) -> tuple[Any, ...]:
     a = array(a)
     if not a.ndim:
@@ -81,17 +72,14 @@ def nonzero(a: Any) -> tuple[Any, ...]:
     return tuple(torch.nonzero(a, as_tuple=True))
 
 
-@numpy()
 def flatnonzero(a: Any) -> Any:
     return torch.nonzero(array(a).reshape(-1), as_tuple=True)[0]
 
 
-@numpy()
 def argwhere(a: Any) -> Any:
     return torch.argwhere(array(a))
 
 
-@numpy()
 def take(a: Any, indices: Any, axis: int | None = None, out: Any = None,
          mode: str = "raise") -> Any:  # fmt: skip
     a, axis = _flat(a, axis)
@@ -103,25 +91,21 @@ def take(a: Any, indices: Any, axis: int | None = None, out: Any = None,
     return a[(slice(None),) * (axis % a.ndim) + (index,)]
 
 
-@numpy()
 def take_along_axis(arr: Any, indices: Any, axis: int | None = -1) -> Any:
     arr, axis = _flat(arr, axis)
     return torch.take_along_dim(arr, array(indices).to(torch.int64), axis)
 
 
-@numpy()
 def compress(condition: Any, a: Any, axis: int | None = None, out: Any = None) -> Any:
     a, axis = _flat(a, axis)
     kept = torch.nonzero(array(condition), as_tuple=True)[0]
     return torch.index_select(a, axis, kept)
 
 
-@numpy()
 def extract(condition: Any, arr: Any) -> Any:
     return compress(array(condition).reshape(-1), array(arr).reshape(-1))
 
 
-@numpy()
 def bincount(x: Any, /, weights: Any = None, minlength: int = 0) -> Any:
     x = array(x)
     if weights is None:
@@ -131,7 +115,6 @@ def bincount(x: Any, /, weights: Any = None, minlength: int = 0) -> Any:
     return weights.new_zeros(size).index_add(0, x.to(torch.int64), weights)
 
 
-@numpy()
 def isin(element: Any, test_elements: Any, assume_unique: bool = False, invert: bool = False, *,
          kind: Any = None) -> Any:  # fmt: skip
     found = [array(x) for x in (element, test_elements)]
@@ -142,7 +125,6 @@ def isin(element: Any, test_elements: Any, assume_unique: bool = False, invert: 
     return torch.isin(*found, invert=invert)
 
 
-@numpy()
 def sort_complex(a: Any) -> Any:
     refuse("numpy.sort_complex")
 
@@ -150,7 +132,6 @@ def sort_complex(a: Any) -> Any:
 # -- what differs -----------------------------------------------------------------------------
 
 
-@numpy()
 def unique(ar: Any, return_index: bool = False, return_inverse: bool = False,
            return_counts: bool = False, axis: int | None = None, *, equal_nan: bool = True,
            sorted: bool = True) -> Any:  # fmt: skip
@@ -173,6 +154,5 @@ def unique(ar: Any, return_index: bool = False, return_inverse: bool = False,
     return found[0] if len(found) == 1 else tuple(found)
 
 
-@numpy()
 def unique_values(x: Any) -> Any:
     return unique(x)

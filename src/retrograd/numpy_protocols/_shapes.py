@@ -18,26 +18,21 @@ from retrograd.numpy_protocols._arguments import (
     promoted,
     refuse,
 )
-from retrograd.numpy_protocols._functions import numpy
 
 
-@numpy()
 def shape(a: Any) -> tuple[int, ...]:
     return tuple(array(a).shape)
 
 
-@numpy()
 def ndim(a: Any) -> Any:
     return array(a).ndim
 
 
-@numpy()
 def size(a: Any, axis: Axis = None) -> int:
     a = array(a)
     return count_of(a.shape[d] for d in axes_of(axis, a.ndim))
 
 
-@numpy()
 def reshape(a: Any, /, shape: Any = None, order: str = "C", *, newshape: Any = None,
             copy: bool | None = None) -> Any:  # fmt: skip
     a = array(a)
@@ -53,33 +48,25 @@ def _reversed(a: Tensor) -> Any:
     return a.permute(*range(a.ndim)[::-1])
 
 
-@numpy()
 def ravel(a: Any, order: str = "C") -> Any:
     return reshape(a, -1, "F" if order == "F" else "C")
 
 
-@numpy()
 def transpose(a: Any, axes: Sequence[int] | None = None) -> Any:
     a = array(a)
     return _reversed(a) if axes is None else a.permute(*axes)
 
 
-@numpy()
 def matrix_transpose(x: Any, /) -> Any:
     return array(x).mT
 
 
-numpy("matrix_transpose", module="numpy.linalg")(matrix_transpose)
-
-
-@numpy()
 def rollaxis(a: Any, axis: int, start: int = 0) -> Any:
     a = array(a)
     axis, start = axis % a.ndim, start + a.ndim if start < 0 else start
     return torch.movedim(a, axis, start - 1 if axis < start else start)
 
 
-@numpy()
 def squeeze(a: Any, axis: Axis = None) -> Any:
     a = array(a)
     if axis is None:
@@ -90,7 +77,6 @@ def squeeze(a: Any, axis: Axis = None) -> Any:
     return a.squeeze(axes)
 
 
-@numpy()
 def expand_dims(a: Any, axis: Any) -> Any:
     a = array(a)
     given = axis if isinstance(axis, (tuple, list)) else (axis,)
@@ -100,12 +86,10 @@ def expand_dims(a: Any, axis: Any) -> Any:
     return a
 
 
-@numpy()
 def broadcast_to(array_: Any, shape: Any, subok: bool = False) -> Any:
     return array(array_).broadcast_to((shape,) if isinstance(shape, int) else tuple(shape))
 
 
-@numpy()
 def broadcast_arrays(*args: Any, subok: bool = False) -> tuple[Any, ...]:
     return tuple(torch.broadcast_tensors(*[array(a) for a in args]))
 
@@ -116,17 +100,14 @@ def _at_least(count: int, given: tuple[Any, ...]) -> Any:
     return found[0] if len(found) == 1 else found
 
 
-@numpy()
 def atleast_1d(*arys: Any) -> Any:
     return _at_least(1, arys)
 
 
-@numpy()
 def atleast_2d(*arys: Any) -> Any:
     return _at_least(2, arys)
 
 
-@numpy()
 def atleast_3d(*arys: Any) -> Any:
     return _at_least(3, arys)
 
@@ -139,40 +120,33 @@ def _alike(given: Any, dtype: Any = None) -> list[Tensor]:
     return promoted(found) if dtype is None else [cast(a, dtype) for a in found]
 
 
-@numpy()
 def concatenate(arrays: Any, /, axis: int | None = 0, out: Any = None, *, dtype: Any = None,
                 casting: str = "same_kind") -> Any:  # fmt: skip
     found = _alike(arrays, dtype)
     return torch.cat([a.reshape(-1) for a in found] if axis is None else found, axis or 0)
 
 
-@numpy()
 def stack(arrays: Any, axis: int = 0, out: Any = None, *, dtype: Any = None,
           casting: str = "same_kind") -> Any:  # fmt: skip
     return torch.stack(_alike(arrays, dtype), axis)
 
 
-@numpy()
 def vstack(tup: Any, *, dtype: Any = None, casting: str = "same_kind") -> Any:
     return torch.vstack(_alike(tup, dtype))
 
 
-@numpy()
 def hstack(tup: Any, *, dtype: Any = None, casting: str = "same_kind") -> Any:
     return torch.hstack(_alike(tup, dtype))
 
 
-@numpy()
 def dstack(tup: Any) -> Any:
     return torch.dstack(_alike(tup))
 
 
-@numpy()
 def column_stack(tup: Any) -> Any:
     return torch.column_stack(_alike(tup))
 
 
-@numpy()
 def block(arrays: Any) -> Any:
     def depth(tree: Any) -> int:
         return 1 + max(depth(part) for part in tree) if isinstance(tree, list) else 0
@@ -193,12 +167,10 @@ def block(arrays: Any) -> Any:
     return joined(found, levels)
 
 
-@numpy()
 def append(arr: Any, values: Any, axis: int | None = None) -> Any:
     return concatenate((arr, values), axis)
 
 
-@numpy()
 def split(ary: Any, indices_or_sections: Any, axis: int = 0) -> Any:
     a = array(ary)
     if isinstance(indices_or_sections, int) and a.shape[axis] % indices_or_sections:
@@ -206,29 +178,24 @@ def split(ary: Any, indices_or_sections: Any, axis: int = 0) -> Any:
     return array_split(a, indices_or_sections, axis)
 
 
-@numpy()
 def array_split(ary: Any, indices_or_sections: Any, axis: int = 0) -> Any:
     parts = indices_or_sections
     parts = parts if isinstance(parts, int) else [int(i) for i in parts]
     return list(torch.tensor_split(array(ary), parts, axis))
 
 
-@numpy()
 def hsplit(ary: Any, indices_or_sections: Any) -> Any:
     return split(ary, indices_or_sections, 1 if array(ary).ndim > 1 else 0)
 
 
-@numpy()
 def vsplit(ary: Any, indices_or_sections: Any) -> Any:
     return split(ary, indices_or_sections, 0)
 
 
-@numpy()
 def dsplit(ary: Any, indices_or_sections: Any) -> Any:
     return split(ary, indices_or_sections, 2)
 
 
-@numpy()
 def unstack(x: Any, /, *, axis: int = 0) -> tuple[Any, ...]:
     return tuple(array(x).unbind(axis))
 
@@ -236,12 +203,10 @@ def unstack(x: Any, /, *, axis: int = 0) -> tuple[Any, ...]:
 # -- repeating, turning, padding -------------------------------------------------------------
 
 
-@numpy()
 def tile(A: Any, reps: Any) -> Any:  # noqa: N803
     return torch.tile(array(A), (reps,) if isinstance(reps, int) else tuple(reps))
 
 
-@numpy()
 def repeat(a: Any, repeats: Any, axis: int | None = None) -> Any:
     a = array(a)
     a = a.reshape(-1) if axis is None or not a.ndim else a
@@ -249,13 +214,11 @@ def repeat(a: Any, repeats: Any, axis: int | None = None) -> Any:
     return torch.repeat_interleave(a, repeats, axis or 0)
 
 
-@numpy()
 def flip(m: Any, axis: Axis = None) -> Any:
     m = array(m)
     return torch.flip(m, axes_of(axis, m.ndim))
 
 
-@numpy()
 def roll(a: Any, shift: Any, axis: Axis = None) -> Any:
     a = array(a)
     if axis is None:
@@ -268,12 +231,10 @@ def roll(a: Any, shift: Any, axis: Axis = None) -> Any:
     return a
 
 
-@numpy()
 def rot90(m: Any, k: int = 1, axes: tuple[int, int] = (0, 1)) -> Any:
     return torch.rot90(array(m), k, axes)
 
 
-@numpy()
 def pad(array_: Any, pad_width: Any, mode: Any = "constant", **kwargs: Any) -> Any:
     a = array(array_)
     widths = _widths(pad_width, a.ndim)
@@ -306,7 +267,6 @@ def _pad_constant(a: Tensor, widths: list[tuple[int, int]], values: Any) -> Any:
     return a
 
 
-@numpy()
 def resize(a: Any, new_shape: Any) -> Any:
     a = array(a).reshape(-1)
     sizes = (new_shape,) if isinstance(new_shape, int) else tuple(new_shape)
@@ -315,7 +275,6 @@ def resize(a: Any, new_shape: Any) -> Any:
     return a[torch.arange(count_of(sizes)) % a.numel()].reshape(sizes)
 
 
-@numpy()
 def delete(arr: Any, obj: Any, axis: int | None = None) -> Any:
     a = array(arr).reshape(-1) if axis is None else array(arr)
     obj = obj.tolist() if isinstance(obj, Tensor) else obj
@@ -323,7 +282,6 @@ def delete(arr: Any, obj: Any, axis: int | None = None) -> Any:
     return torch.index_select(a, axis or 0, array(left))
 
 
-@numpy()
 def insert(arr: Any, obj: Any, values: Any, axis: int | None = None) -> Any:
     a = array(arr).reshape(-1) if axis is None else array(arr)
     axis = (axis or 0) % a.ndim
@@ -339,24 +297,20 @@ def insert(arr: Any, obj: Any, values: Any, axis: int | None = None) -> Any:
 # -- diagonals and triangles -----------------------------------------------------------------
 
 
-@numpy()
 def diagonal(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Any:
     return torch.diagonal(array(a), offset, axis1, axis2)
 
 
-@numpy()
 def trace(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: Any = None,
           out: Any = None) -> Any:  # fmt: skip
     given = None if dtype is None else dtype_of(dtype)
     return torch.diagonal(array(a), offset, axis1, axis2).sum(-1, dtype=given)
 
 
-@numpy()
 def diag(v: Any, k: int = 0) -> Any:
     return torch.diag(array(v), k)
 
 
-@numpy()
 def diagflat(v: Any, k: int = 0) -> Any:
     return torch.diagflat(array(v), k)
 
@@ -367,32 +321,26 @@ def _matrices(m: Any) -> Any:
     return m.expand(m.shape[0], m.shape[0]) if m.ndim == 1 else m
 
 
-@numpy()
 def tril(m: Any, k: int = 0) -> Any:
     return torch.tril(_matrices(m), k)
 
 
-@numpy()
 def triu(m: Any, k: int = 0) -> Any:
     return torch.triu(_matrices(m), k)
 
 
-@numpy()
 def vander(x: Any, N: int | None = None, increasing: bool = False) -> Any:  # noqa: N803
     return torch.vander(array(x), N, increasing)
 
 
-@numpy()
 def tril_indices_from(arr: Any, k: int = 0) -> Any:
     return arrays.protocols.vector_indices("tril", tuple(arr.shape), k)
 
 
-@numpy()
 def triu_indices_from(arr: Any, k: int = 0) -> Any:
     return arrays.protocols.vector_indices("triu", tuple(arr.shape), k)
 
 
-@numpy()
 def diag_indices_from(arr: Any) -> Any:
     return arrays.protocols.vector_indices("diag", tuple(arr.shape), 0)
 
@@ -400,12 +348,10 @@ def diag_indices_from(arr: Any) -> Any:
 # -- copies, and arrays like others ----------------------------------------------------------
 
 
-@numpy()
 def copy(a: Any, order: str = "K", subok: bool = False) -> Any:
     return array(a).clone()
 
 
-@numpy()
 def astype(x: Any, dtype: Any, /, *, copy: bool = True, device: Any = None) -> Any:
     return array(x).to(dtype_of(dtype), copy=copy)
 
@@ -417,31 +363,26 @@ def _like(a: Any, value: Any, dtype: Any, shape: Any) -> Any:
     return made if value is None else made + array(value).to(made.dtype)
 
 
-@numpy()
 def zeros_like(a: Any, dtype: Any = None, order: str = "K", subok: bool = True, shape: Any = None,
                *, device: Any = None) -> Any:  # fmt: skip
     return _like(a, None, dtype, shape)
 
 
-@numpy()
 def ones_like(a: Any, dtype: Any = None, order: str = "K", subok: bool = True, shape: Any = None,
               *, device: Any = None) -> Any:  # fmt: skip
     return _like(a, 1, dtype, shape)
 
 
-@numpy()
 def full_like(a: Any, fill_value: Any, dtype: Any = None, order: str = "K", subok: bool = True,
               shape: Any = None, *, device: Any = None) -> Any:  # fmt: skip
     return _like(a, fill_value, dtype, shape)
 
 
-@numpy()
 def empty_like(prototype: Any, dtype: Any = None, order: str = "K", subok: bool = True,
                shape: Any = None, *, device: Any = None) -> Any:  # fmt: skip
     return _like(prototype, None, dtype, shape)
 
 
-@numpy()
 def meshgrid(*xi: Any, copy: bool = True, sparse: bool = False, indexing: str = "xy") -> Any:
     found = [array(x).reshape(-1) for x in xi]
     order = list(range(len(found)))

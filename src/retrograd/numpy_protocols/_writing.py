@@ -7,7 +7,6 @@ from typing import Any
 import retrograd as torch
 from retrograd import Tensor
 from retrograd.numpy_protocols._arguments import array, count_of, has_derivative, refuse
-from retrograd.numpy_protocols._functions import numpy
 
 
 def _target(a: Any, name: str, *given: Any) -> Any:
@@ -22,14 +21,12 @@ def _repeated(values: Any, count: int) -> Any:
     return values[torch.arange(count) % values.numel()]
 
 
-@numpy()
 def copyto(dst: Any, src: Any, casting: str = "same_kind", where: Any = True) -> None:
     target = _target(dst, "numpy.copyto", src)
     src = array(src)
     target[...] = src if where is True else torch.where(array(where), src, target)
 
 
-@numpy()
 def fill_diagonal(a: Any, val: Any, wrap: bool = False) -> None:
     if wrap:
         refuse("numpy.fill_diagonal(wrap=True)")
@@ -40,7 +37,6 @@ def fill_diagonal(a: Any, val: Any, wrap: bool = False) -> None:
     target[(at,) * target.ndim] = _repeated(val, at.numel()).to(target.dtype)
 
 
-@numpy()
 def put(a: Any, ind: Any, v: Any, mode: str = "raise") -> None:
     target = _target(a, "numpy.put", v)
     index = array(ind).reshape(-1).to(torch.int64)
@@ -51,21 +47,18 @@ def put(a: Any, ind: Any, v: Any, mode: str = "raise") -> None:
     target.put_(index, _repeated(v, index.numel()).to(target.dtype))
 
 
-@numpy()
 def place(arr: Any, mask: Any, vals: Any) -> None:
     target = _target(arr, "numpy.place", vals)
     mask = array(mask) != 0
     target[mask] = _repeated(vals, int(mask.sum())).to(target.dtype)
 
 
-@numpy()
 def putmask(a: Any, mask: Any, values: Any) -> None:
     target = _target(a, "numpy.putmask", values)
     given = _repeated(values, count_of(target.shape)).reshape(target.shape).to(target.dtype)
     target[...] = torch.where(array(mask) != 0, given, target)
 
 
-@numpy()
 def put_along_axis(arr: Any, indices: Any, values: Any, axis: int | None) -> None:
     target = _target(arr, "numpy.put_along_axis", values)
     if axis is None:
