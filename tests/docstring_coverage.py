@@ -5,7 +5,8 @@ A docstring is in Google's style. It is complete if it has
 
 - text;
 - an ``Args:`` section that names every argument (of a class: every argument of its constructor);
-- a ``Returns:`` section, if a function returns something other than None;
+- a ``Returns:`` section, if a function returns something other than None, unless the text begins
+  with the result: "The number of elements.", "Returns the dtype.", "Tests whether ...";
 - a ``Shape:`` section, if it documents a layer, that is, a module of ``torch.nn`` with a
   ``forward`` of its own;
 - an example, unless it documents an exception: lines that begin with ``>>>``.
@@ -40,6 +41,7 @@ NAMESPACES = (
     "distributions.kl", "distributions.utils", "pipeline", "viz", "optimize", "integrate",
     "interpolate", "masked", "testing", "utils.dlpack", "utils.tensorboard", "quasirandom",
 )  # fmt: skip
+RESULT = re.compile(r"(Returns|Tests whether|Whether|The|An?|Creates) ")  # the text begins with it
 PARTS = ("text", "args", "returns", "shape", "example")
 SECTION = re.compile(r"^(Args|Arguments|Returns|Yields|Raises|Shape|Example|Examples|Note):\s*$")
 # The names before the colon, with a type in parentheses or without: "dim", "*tensors", "p (float)".
@@ -114,7 +116,8 @@ class Entry:
         unnamed = [p.name for p in self.parameters if p.name not in self.named]
         if unnamed:
             found["args"] = "Args: " + ", ".join(unnamed)
-        if self._returns_something() and not self.sections.keys() & {"Returns", "Yields"}:
+        says = RESULT.match(self.doc) or self.sections.keys() & {"Returns", "Yields"}
+        if self._returns_something() and not says:
             found["returns"] = "Returns:"
         if self._is_layer() and "Shape" not in self.sections:
             found["shape"] = "Shape:"

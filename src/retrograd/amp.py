@@ -226,9 +226,6 @@ def is_autocast_enabled(device_type: str | None = None) -> bool:
     Args:
         device_type: the kind of device. The default is CUDA, as in PyTorch.
 
-    Returns:
-        True or false.
-
     Example:
         >>> import retrograd as torch
         >>> torch.is_autocast_enabled("cpu")
@@ -242,9 +239,6 @@ def get_autocast_dtype(device_type: str) -> dtypes.dtype:
 
     Args:
         device_type: the kind of device.
-
-    Returns:
-        The dtype.
 
     Example:
         >>> import retrograd as torch
@@ -504,11 +498,7 @@ class GradScaler:
         return self._init_scale if self._scale is None else float(self._scale)
 
     def get_growth_factor(self) -> float:
-        """Returns what the factor grows by.
-
-        Returns:
-            The number.
-        """
+        """Returns what the factor grows by."""
         return self._growth_factor
 
     def set_growth_factor(self, new_factor: float) -> None:
@@ -520,11 +510,7 @@ class GradScaler:
         self._growth_factor = new_factor
 
     def get_backoff_factor(self) -> float:
-        """Returns what the factor shrinks by.
-
-        Returns:
-            The number.
-        """
+        """Returns what the factor shrinks by."""
         return self._backoff_factor
 
     def set_backoff_factor(self, new_factor: float) -> None:
@@ -536,11 +522,7 @@ class GradScaler:
         self._backoff_factor = new_factor
 
     def get_growth_interval(self) -> int:
-        """Returns after how many iterations the factor grows.
-
-        Returns:
-            The number.
-        """
+        """Returns after how many iterations the factor grows."""
         return self._growth_interval
 
     def set_growth_interval(self, new_interval: int) -> None:
@@ -552,11 +534,7 @@ class GradScaler:
         self._growth_interval = new_interval
 
     def is_enabled(self) -> bool:
-        """Tests whether anything is done.
-
-        Returns:
-            True or false.
-        """
+        """Tests whether anything is done."""
         return self._enabled
 
     def state_dict(self) -> dict[str, Any]:

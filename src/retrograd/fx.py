@@ -30,9 +30,6 @@ def wrap(fn_or_name: Any) -> Any:
     Args:
         fn_or_name: A function or its name.
 
-    Returns:
-        The argument.
-
     Example:
         >>> torch.fx.wrap("len")
         'len'

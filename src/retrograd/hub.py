@@ -38,9 +38,6 @@ def list(github: str, source: str = "github", **ignored: Any) -> Any:  # noqa: A
         github: the folder.
         source: ``"local"``; RuntimeError for anything else.
         **ignored: options of downloading.
-
-    Returns:
-        A list of names.
     """
     with _hubconf(github, source) as module:
         return [n for n in dir(module) if callable(getattr(module, n)) and not n.startswith("_")]
@@ -54,9 +51,6 @@ def help(github: str, model: str, source: str = "github", **ignored: Any) -> str
         model: the name of the function.
         source: ``"local"``; RuntimeError for anything else.
         **ignored: options of downloading.
-
-    Returns:
-        The docstring.
     """
     with _hubconf(github, source) as module:
         doc: str | None = _entry(module, model).__doc__

@@ -27,9 +27,6 @@ def has_torch_function(relevant_args: Iterable[Any]) -> bool:
     Args:
         relevant_args: The arguments.
 
-    Returns:
-        True or false.
-
     Example:
         >>> torch.overrides.has_torch_function((torch.zeros(2),))
         False
@@ -42,9 +39,6 @@ def has_torch_function_unary(obj: Any) -> bool:
 
     Args:
         obj: The argument.
-
-    Returns:
-        True or false.
     """
     return has_torch_function((obj,))
 
@@ -54,9 +48,6 @@ def has_torch_function_variadic(*args: Any) -> bool:
 
     Args:
         *args: The arguments.
-
-    Returns:
-        True or false.
     """
     return has_torch_function(args)
 
@@ -106,9 +97,6 @@ def wrap_torch_function(
 
     Args:
         dispatcher: A function of the same arguments that returns those whose classes are asked.
-
-    Returns:
-        The decorator.
     """
 
     def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -129,9 +117,6 @@ def is_tensor_like(inp: Any) -> bool:
 
     Args:
         inp: Any object.
-
-    Returns:
-        True or false.
 
     Example:
         >>> torch.overrides.is_tensor_like(torch.zeros(1)), torch.overrides.is_tensor_like(1)
@@ -171,11 +156,7 @@ def get_testing_overrides() -> dict[Callable[..., Any], Callable[..., Any]]:
 
 
 def get_ignored_functions() -> set[Callable[..., Any]]:
-    """Returns public functions that classes cannot override.
-
-    Returns:
-        The functions.
-    """
+    """Returns public functions that classes cannot override."""
     package = sys.modules["retrograd"]
     names = ("is_tensor", "is_storage", "manual_seed", "save", "load", "compile", "vmap",
              "typename", "from_dlpack", "frombuffer", "is_grad_enabled", "set_grad_enabled",
@@ -203,9 +184,6 @@ def is_tensor_method_or_property(func: Callable[..., Any]) -> bool:
 
     Args:
         func: The function, as ``__torch_function__`` receives it.
-
-    Returns:
-        True or false.
 
     Example:
         >>> torch.overrides.is_tensor_method_or_property(torch.Tensor.add)

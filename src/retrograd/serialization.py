@@ -39,11 +39,7 @@ def add_safe_globals(safe_globals: Iterable[Any]) -> None:
 
 
 def get_safe_globals() -> list[Any]:
-    """Returns what ``add_safe_globals`` has been given.
-
-    Returns:
-        A list.
-    """
+    """Returns what ``add_safe_globals`` has been given."""
     return [trusted.given for trusted in TRUSTED.values()]
 
 

@@ -182,9 +182,6 @@ _default = _Default()
 def get_default_dtype() -> dtype:
     """Returns the default floating-point dtype, which Python floats are converted to.
 
-    Returns:
-        The dtype.
-
     Example:
         >>> get_default_dtype()
         torch.float32
@@ -232,9 +229,6 @@ def promote_types(type1: dtype, type2: dtype) -> dtype:
     Args:
         type1: The first dtype.
         type2: The second dtype.
-
-    Returns:
-        The common dtype.
 
     Example:
         >>> promote_types(int64, float32), promote_types(uint8, int8)
@@ -317,9 +311,6 @@ def can_cast(from_: dtype, to: dtype) -> bool:
     Args:
         from_: The dtype to convert from.
         to: The dtype to convert to.
-
-    Returns:
-        True or false.
 
     Example:
         >>> can_cast(float32, int64), can_cast(int64, float32)

@@ -129,11 +129,7 @@ class FunctionCtx(Node):
 
     @contextmanager
     def as_in_jvp(self) -> Iterator[None]:
-        """A context manager in which ``saved_tensors`` are those of ``save_for_forward``.
-
-        Returns:
-            The context manager.
-        """
+        """A context manager in which ``saved_tensors`` are those of ``save_for_forward``."""
         self.in_jvp = True
         try:
             yield
@@ -195,11 +191,7 @@ class FunctionCtx(Node):
         return rule(ctx, list(grads)) if self.function.boxed_grads_call else rule(ctx, *grads)
 
     def rule(self) -> Callable[..., Any]:
-        """The user's ``backward``, or ``vjp``, which is another name of it.
-
-        Returns:
-            The function.
-        """
+        """The user's ``backward``, or ``vjp``, which is another name of it."""
         function = self.function
         if function.vjp is self._base.vjp:
             return function.backward

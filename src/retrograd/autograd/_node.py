@@ -131,9 +131,6 @@ class Node:
     def name(self) -> str:
         """The name of the node, as in PyTorch.
 
-        Returns:
-            A string.
-
         >>> torch.ones(2, requires_grad=True).exp().grad_fn.name()
         'ExpBackward0'
         """
@@ -202,11 +199,7 @@ class Node:
         return add_hook(extras.post_hooks, fn)
 
     def get_extras(self) -> Extras:
-        """The extras of this node, created if there are none.
-
-        Returns:
-            The extras.
-        """
+        """The extras of this node, created if there are none."""
         if self.extras is None:
             self.extras = Extras()
         return self.extras
@@ -214,9 +207,6 @@ class Node:
     def extras_for_visit(self) -> Extras:
         """The extras of a node that has more to do from now on than to run its rules: the engine
         then runs it through ``visit``.
-
-        Returns:
-            The extras.
         """
         extras = self.get_extras()
         extras.needs_visit = True

@@ -197,11 +197,7 @@ class Variable(TensorLike):
         return self
 
     def is_inference(self) -> bool:
-        """Tests whether this tensor was created in inference mode.
-
-        Returns:
-            True or false.
-        """
+        """Tests whether this tensor was created in inference mode."""
         return self._meta is not None and self._meta.inference
 
     def _is_view(self) -> bool:

@@ -73,9 +73,6 @@ class detect_anomaly(Scope):  # noqa: N801
 def is_anomaly_enabled() -> bool:
     """Whether anomaly detection is on in this thread.
 
-    Returns:
-        A bool.
-
     Example:
         >>> torch.is_anomaly_enabled()
         False
@@ -85,9 +82,6 @@ def is_anomaly_enabled() -> bool:
 
 def is_anomaly_check_nan_enabled() -> bool:
     """Whether anomaly detection raises an error for gradients that are NaN.
-
-    Returns:
-        A bool.
 
     Example:
         >>> torch.is_anomaly_check_nan_enabled()

@@ -237,9 +237,6 @@ class set_multithreading_enabled(ModeContext):  # noqa: N801
 def is_multithreading_enabled() -> bool:
     """The mode set by ``set_multithreading_enabled``, which has no effect.
 
-    Returns:
-        A bool.
-
     Example:
         >>> torch.autograd.is_multithreading_enabled()
         True
@@ -250,9 +247,6 @@ def is_multithreading_enabled() -> bool:
 def is_grad_enabled() -> bool:
     """Whether operations are recorded in this thread.
 
-    Returns:
-        A bool.
-
     Example:
         >>> torch.is_grad_enabled()
         True
@@ -262,9 +256,6 @@ def is_grad_enabled() -> bool:
 
 def is_inference_mode_enabled() -> bool:
     """Whether this thread is in inference mode.
-
-    Returns:
-        A bool.
 
     Example:
         >>> torch.is_inference_mode_enabled()

@@ -52,11 +52,7 @@ class ProcessGroup:
         self._ranks = {global_rank: rank for rank, global_rank in enumerate(self.ranks)}
 
     def rank(self) -> int:
-        """The number of this process in the group.
-
-        Returns:
-            The rank.
-        """
+        """The number of this process in the group."""
         return int(self.calls.rank)
 
     def size(self) -> int:
@@ -72,9 +68,6 @@ class ProcessGroup:
 
         Args:
             global_rank: the rank among all processes.
-
-        Returns:
-            The rank in the group.
         """
         if global_rank not in self._ranks:
             raise ValueError(f"Global rank {global_rank} is not part of group {self}")
@@ -269,9 +262,6 @@ def is_available() -> bool:
 def is_mpi_available() -> bool:
     """Whether ``mpi4py`` is installed.
 
-    Returns:
-        True or False.
-
     Example:
         >>> import retrograd.distributed as dist
         >>> backend = "MPI" if dist.is_mpi_available() else "one process"
@@ -281,9 +271,6 @@ def is_mpi_available() -> bool:
 
 def is_initialized() -> bool:
     """Whether ``init_process_group`` was called in this process.
-
-    Returns:
-        True or False.
 
     Example:
         >>> is_initialized()

@@ -62,9 +62,6 @@ def get_process_group_ranks(group: Any = None) -> list[int]:
     Args:
         group: the group.
 
-    Returns:
-        A list of ranks.
-
     Example:
         >>> import retrograd.distributed as dist
         >>> dist.init_process_group()
@@ -81,9 +78,6 @@ def get_group_rank(group: ProcessGroup, global_rank: int) -> int:
     Args:
         group: the process group.
         global_rank: the rank among all processes.
-
-    Returns:
-        The rank in the group.
 
     Example:
         >>> import retrograd.distributed as dist

@@ -151,11 +151,7 @@ class Work:
             self._requests = list(following)
 
     def is_completed(self) -> bool:
-        """Whether the call has finished.
-
-        Returns:
-            True or False.
-        """
+        """Whether the call has finished."""
         if not self._done:
             progress()
             if not self._done:
@@ -163,11 +159,7 @@ class Work:
         return self._done
 
     def is_success(self) -> bool:
-        """Whether the call has finished without an error.
-
-        Returns:
-            True or False.
-        """
+        """Whether the call has finished without an error."""
         return self.is_completed() and self._error is None
 
     def exception(self) -> BaseException | None:
@@ -179,19 +171,11 @@ class Work:
         return self._error
 
     def source_rank(self) -> int:
-        """The rank that a received tensor came from.
-
-        Returns:
-            The rank.
-        """
+        """The rank that a received tensor came from."""
         return self.call.source
 
     def result(self) -> list[Any]:
-        """The tensors that were written.
-
-        Returns:
-            A list.
-        """
+        """The tensors that were written."""
         return self._results
 
     def wait(self, timeout: timedelta | float | None = None) -> bool:

@@ -254,20 +254,12 @@ class LowRankMultivariateNormal(Distribution):
         return self._matrix(reciprocals - inner.mT @ inner)
 
     def inner_solved(self) -> Any:
-        """Returns a matrix A of low rank, such that the precision is ``diag(1 / D) - A^T A``.
-
-        Returns:
-            The matrix.
-        """
+        """Returns a matrix A of low rank, such that the precision is ``diag(1 / D) - A^T A``."""
         scaled = self._unbroadcasted_cov_factor.mT / self._unbroadcasted_cov_diag.unsqueeze(-2)
         return torch.linalg.solve_triangular(self._capacitance_tril, scaled, upper=False)
 
     def log_det(self) -> Any:
-        """Returns the logarithm of the determinant of the covariance.
-
-        Returns:
-            The logarithm.
-        """
+        """Returns the logarithm of the determinant of the covariance."""
         diagonals = self._unbroadcasted_cov_diag.log().sum(-1)
         return 2 * half_log_det(self._capacitance_tril) + diagonals
 
@@ -276,9 +268,6 @@ class LowRankMultivariateNormal(Distribution):
 
         Args:
             x: the vectors.
-
-        Returns:
-            The squared lengths.
         """
         scaled = self._unbroadcasted_cov_factor.mT / self._unbroadcasted_cov_diag.unsqueeze(-2)
         whole = (x.pow(2) / self._unbroadcasted_cov_diag).sum(-1)

@@ -317,9 +317,6 @@ class GeneralizedPareto(Distribution):
 
         Args:
             value: the values.
-
-        Returns:
-            The logarithms.
         """
         self._check(value)
         z, (zero, shape) = (value - self.loc) / self.scale, self._shape()
@@ -330,9 +327,6 @@ class GeneralizedPareto(Distribution):
 
         Args:
             value: the values.
-
-        Returns:
-            The logarithms.
         """
         return torch.log1p(-torch.exp(self.log_survival_function(value)))
 

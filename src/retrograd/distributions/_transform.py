@@ -67,9 +67,6 @@ class Transform:
 
         Args:
             cache_size: 0 or 1.
-
-        Returns:
-            A transform.
         """
         if self._cache_size == cache_size:
             return self
@@ -132,9 +129,6 @@ class Transform:
 
         Args:
             shape: the shape of the tensor.
-
-        Returns:
-            The shape.
         """
         return shape
 
@@ -143,9 +137,6 @@ class Transform:
 
         Args:
             shape: the shape of the image.
-
-        Returns:
-            The shape.
         """
         return shape
 

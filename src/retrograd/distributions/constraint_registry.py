@@ -54,9 +54,6 @@ class ConstraintRegistry:
 
         Args:
             constraint: the constraint.
-
-        Returns:
-            The transform.
         """
         if type(constraint) not in self._registry:
             raise NotImplementedError(f"Cannot transform {type(constraint).__name__} constraints")

@@ -91,9 +91,6 @@ def is_dependent(constraint: Any) -> bool:
     Args:
         constraint: the constraint.
 
-    Returns:
-        True or false.
-
     Example:
         >>> is_dependent(real), is_dependent(dependent)
         (False, True)

@@ -226,9 +226,6 @@ class Distribution:
 
         Args:
             value: the values.
-
-        Returns:
-            The probabilities.
         """
         raise NotImplementedError
 
@@ -237,9 +234,6 @@ class Distribution:
 
         Args:
             value: the probabilities.
-
-        Returns:
-            The values.
         """
         raise NotImplementedError
 

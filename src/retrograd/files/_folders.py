@@ -106,11 +106,7 @@ class Checkpoints:
         return load_checkpoint(path, strict=strict, random=random, **self.parts)
 
     def steps(self) -> list[int]:
-        """The steps of the existing checkpoints.
-
-        Returns:
-            A sorted list.
-        """
+        """The steps of the existing checkpoints."""
         if not os.path.isdir(self.folder):
             return []
         numbers = [_NAME.fullmatch(name) for name in os.listdir(self.folder)]
@@ -121,9 +117,6 @@ class Checkpoints:
 
         Args:
             step: its number of steps.
-
-        Returns:
-            The path.
         """
         return os.path.join(self.folder, f"step-{step:08d}.safetensors")
 

@@ -183,9 +183,6 @@ def laplacian(func: Callable[[Tensor], Any], samples: int | None = None) -> Call
         samples: Estimate it from that many random directions of independent signs, for functions
             of very many variables. The estimate is unbiased, and exact if the Hessian is diagonal.
 
-    Returns:
-        A function of ``x``.
-
     Example:
         >>> from retrograd.func import laplacian
         >>> laplacian(lambda x: (x**3).sum())(torch.tensor([1.0, 2.0]))
@@ -214,9 +211,6 @@ def bilaplacian(func: Callable[[Tensor], Any]) -> Callable[[Tensor], Any]:
 
     Args:
         func: A function of one Tensor.
-
-    Returns:
-        A function of ``x``.
 
     Example:
         >>> from retrograd.func import bilaplacian

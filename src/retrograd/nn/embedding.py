@@ -124,9 +124,6 @@ class Embedding(_Table):
             freeze: whether the table is excluded from training.
             padding_idx, max_norm, norm_type, scale_grad_by_freq, sparse: see ``Embedding``.
 
-        Returns:
-            The embedding.
-
         Example:
             >>> table = torch.tensor([[1.0, 2.0], [3.0, 4.0]])
             >>> torch.nn.Embedding.from_pretrained(table)(torch.tensor([1]))

@@ -25,9 +25,6 @@ def calculate_gain(nonlinearity: str, param: float | None = None) -> float:
             "relu", "leaky_relu" or "selu".
         param: the negative slope of "leaky_relu".
 
-    Returns:
-        The factor.
-
     Example:
         >>> round(calculate_gain("relu"), 4)
         1.4142

@@ -124,9 +124,6 @@ def _standard_gamma_grad(input: Any, output: Any) -> Any:
         input: The concentrations.
         output: The numbers.
 
-    Returns:
-        The derivatives.
-
     Example:
         >>> torch._standard_gamma_grad(torch.tensor(1.0), torch.tensor(0.5))
         tensor(0.8070)
@@ -141,9 +138,6 @@ def _dirichlet_grad(x: Any, alpha: Any, total: Any) -> Any:
         x: The numbers.
         alpha: The first parameters.
         total: The sums of both parameters.
-
-    Returns:
-        The derivatives.
 
     Example:
         >>> torch._dirichlet_grad(torch.tensor(0.5), torch.tensor(1.0), torch.tensor(2.0))

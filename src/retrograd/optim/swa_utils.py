@@ -35,9 +35,6 @@ def get_ema_multi_avg_fn(decay: float = 0.999) -> Callable[..., None]:
     Args:
         decay: weight of the average so far.
 
-    Returns:
-        The function.
-
     Example:
         >>> averages = [torch.tensor([1.0])]
         >>> update = torch.optim.swa_utils.get_ema_multi_avg_fn(0.5)
@@ -60,9 +57,6 @@ def get_ema_multi_avg_fn(decay: float = 0.999) -> Callable[..., None]:
 
 def get_swa_multi_avg_fn() -> Callable[..., None]:
     """A ``multi_avg_fn`` for averages with equal weights.
-
-    Returns:
-        The function.
 
     Example:
         >>> averages = [torch.tensor([1.0])]
@@ -88,9 +82,6 @@ def get_ema_avg_fn(decay: float = 0.999) -> Callable[..., Any]:
     Args:
         decay: weight of the average so far.
 
-    Returns:
-        The function.
-
     Example:
         >>> update = torch.optim.swa_utils.get_ema_avg_fn(0.5)
         >>> update(torch.tensor(1.0), torch.tensor(3.0), 1)
@@ -107,9 +98,6 @@ def get_ema_avg_fn(decay: float = 0.999) -> Callable[..., Any]:
 
 def get_swa_avg_fn() -> Callable[..., Any]:
     """An ``avg_fn`` for averages with equal weights.
-
-    Returns:
-        The function.
 
     Example:
         >>> torch.optim.swa_utils.get_swa_avg_fn()(torch.tensor(1.0), torch.tensor(3.0), 1)

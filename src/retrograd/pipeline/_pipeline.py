@@ -271,11 +271,7 @@ class Pipeline:
         return list(self.routes.boundaries)
 
     def parameters(self) -> list[Any]:
-        """The parameters of this rank's layers.
-
-        Returns:
-            A list.
-        """
+        """The parameters of this rank's layers."""
         return list({id(p): p for p in self._named.values()}.values())
 
     def named_parameters(self) -> Iterator[tuple[str, Any]]:
@@ -413,11 +409,7 @@ class Pipeline:
     # -- state ---------------------------------------------------------------------------------
 
     def state_dict(self) -> dict[str, Any]:
-        """The state of this rank's layers, by their names in the whole model.
-
-        Returns:
-            A dictionary.
-        """
+        """The state of this rank's layers, by their names in the whole model."""
         state: dict[str, Any] = self.module.state_dict()
         return state
 

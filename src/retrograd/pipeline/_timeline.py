@@ -157,9 +157,6 @@ class Timeline:
     def title(self) -> str:
         """A summary in one line.
 
-        Returns:
-            The text.
-
         Example:
             >>> from retrograd.pipeline import schedules, simulate
             >>> simulate(schedules.get("gpipe")(stages=4, microbatches=8)).title()
@@ -185,9 +182,6 @@ class Timeline:
         Args:
             width: number of columns.
 
-        Returns:
-            The text.
-
         Example:
             >>> from retrograd.pipeline import schedules, simulate
             >>> print(simulate(schedules.get("1f1b")(stages=2, microbatches=3)).text())
@@ -199,11 +193,7 @@ class Timeline:
         return _drawing.text(self, width)
 
     def svg(self) -> str:
-        """A drawing as SVG.
-
-        Returns:
-            The text of an SVG file.
-        """
+        """A drawing as SVG."""
         return _drawing.svg(self)
 
     def _repr_svg_(self) -> str:

@@ -21,11 +21,7 @@ class Interval(NamedTuple):
     end: float
 
     def elapsed_us(self) -> float:
-        """The microseconds in between.
-
-        Returns:
-            The time.
-        """
+        """The microseconds in between."""
         return self.end - self.start
 
 
@@ -81,38 +77,22 @@ class _Measured:
 
     @property
     def cpu_time(self) -> float:
-        """The mean time of a call, in microseconds.
-
-        Returns:
-            The time.
-        """
+        """The mean time of a call, in microseconds."""
         return self.cpu_time_total / self.count if self.count else 0.0
 
     @property
     def cpu_time_str(self) -> str:
-        """The mean time of a call as text.
-
-        Returns:
-            The text.
-        """
+        """The mean time of a call as text."""
         return format_time(self.cpu_time)
 
     @property
     def cpu_time_total_str(self) -> str:
-        """The time as text.
-
-        Returns:
-            The text.
-        """
+        """The time as text."""
         return format_time(self.cpu_time_total)
 
     @property
     def self_cpu_time_total_str(self) -> str:
-        """The time without that of the events inside, as text.
-
-        Returns:
-            The text.
-        """
+        """The time without that of the events inside, as text."""
         return format_time(self.self_cpu_time_total)
 
 
@@ -226,11 +206,7 @@ class EventList(list[Any]):
 
     @property
     def self_cpu_time_total(self) -> float:
-        """The time of all events, in microseconds.
-
-        Returns:
-            The time.
-        """
+        """The time of all events, in microseconds."""
         return float(sum(event.self_cpu_time_total for event in self))
 
     def key_averages(

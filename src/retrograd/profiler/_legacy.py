@@ -71,11 +71,7 @@ class profile(profiler.profile):  # noqa: N801 - PyTorch's name
 
     @property
     def function_events(self) -> EventList | None:
-        """The events; None if there are none yet.
-
-        Returns:
-            The list.
-        """
+        """The events; None if there are none yet."""
         return self.events() if self._ledgers else None
 
     def _expected(self) -> EventList:
@@ -107,11 +103,7 @@ class profile(profiler.profile):  # noqa: N801 - PyTorch's name
 
     @property
     def self_cpu_time_total(self) -> float:
-        """The time of all events, in microseconds.
-
-        Returns:
-            The time.
-        """
+        """The time of all events, in microseconds."""
         return self._expected().self_cpu_time_total
 
     def __str__(self) -> str:

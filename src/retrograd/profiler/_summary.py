@@ -37,11 +37,7 @@ class Row:
 
     @property
     def seconds(self) -> float:
-        """The time, forward and backward.
-
-        Returns:
-            The seconds.
-        """
+        """The time, forward and backward."""
         return self.forward + self.backward
 
     def __repr__(self) -> str:
@@ -75,9 +71,6 @@ class Summary(list[Row]):
 
         Args:
             row_limit: the largest number of rows; -1 for all.
-
-        Returns:
-            The text.
         """
         titles = [self.by.capitalize(), "% of time", "Time", "Forward", "Backward"]
         titles += ["Memory"] * self.memory + ["Calls"]

@@ -358,9 +358,6 @@ def full(size: Sequence[int], fill_value: Any, *, out: Any = None, dtype: Any = 
         requires_grad: Whether operations on the result are recorded for autograd.
         names: Accepted for compatibility; it has no effect.
 
-    Returns:
-        A tensor filled with the value.
-
     Example:
         >>> torch.full((2,), 3)
         tensor([3, 3])
@@ -402,9 +399,6 @@ def scalar_tensor(s: Any, *, dtype: Any = None, layout: Any = None, device: Any 
         device: The device of the result. Only the CPU is supported.
         pin_memory: Accepted for compatibility; it has no effect.
         requires_grad: Whether operations on the result are recorded for autograd.
-
-    Returns:
-        A tensor without dimensions.
 
     Example:
         >>> torch.scalar_tensor(3)

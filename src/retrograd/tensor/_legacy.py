@@ -110,27 +110,15 @@ class UntypedStorage:
         self._memory = arrays.layout.memory(array)
 
     def data_ptr(self) -> int:
-        """The address of the first byte.
-
-        Returns:
-            The address.
-        """
+        """The address of the first byte."""
         return arrays.layout.address(self._memory)
 
     def nbytes(self) -> int:
-        """The number of bytes.
-
-        Returns:
-            The number.
-        """
+        """The number of bytes."""
         return int(arrays.layout.memory_size(self._memory) * self._memory.itemsize)
 
     def size(self) -> int:
-        """The number of bytes.
-
-        Returns:
-            The number.
-        """
+        """The number of bytes."""
         return self.nbytes()
 
     __len__ = size
@@ -151,11 +139,7 @@ class UntypedStorage:
         return arrays.layout.whole_memory(self._memory, dtype)
 
     def tolist(self) -> list[Any]:
-        """The bytes as numbers.
-
-        Returns:
-            A list.
-        """
+        """The bytes as numbers."""
         result: list[Any] = self._values(arrays.uint8).tolist()
         return result
 
@@ -188,22 +172,14 @@ class TypedStorage(UntypedStorage):
         return dtypes.from_numpy_dtype(self._memory.dtype)
 
     def size(self) -> int:
-        """The number of elements.
-
-        Returns:
-            The number.
-        """
+        """The number of elements."""
         return arrays.layout.memory_size(self._memory)
 
     __len__ = size
     __hash__ = UntypedStorage.__hash__
 
     def tolist(self) -> list[Any]:
-        """The elements as numbers.
-
-        Returns:
-            A list.
-        """
+        """The elements as numbers."""
         result: list[Any] = self._values(self._memory.dtype).tolist()
         return result
 
@@ -222,11 +198,7 @@ class TypedStorage(UntypedStorage):
         return UntypedStorage(self._memory)
 
     def element_size(self) -> int:
-        """The number of bytes of an element.
-
-        Returns:
-            The number.
-        """
+        """The number of bytes of an element."""
         return int(self._memory.itemsize)
 
     def __repr__(self) -> str:
@@ -240,9 +212,6 @@ def is_storage(obj: Any) -> bool:
 
     Args:
         obj: The object.
-
-    Returns:
-        True or false.
 
     Example:
         >>> torch.is_storage(torch.ones(1).storage())
@@ -324,9 +293,6 @@ def use_deterministic_algorithms(mode: bool, *, warn_only: bool = False) -> None
 def are_deterministic_algorithms_enabled() -> bool:
     """Returns what ``use_deterministic_algorithms`` was told.
 
-    Returns:
-        True or false.
-
     Example:
         >>> torch.are_deterministic_algorithms_enabled()
         False
@@ -336,9 +302,6 @@ def are_deterministic_algorithms_enabled() -> bool:
 
 def is_deterministic_algorithms_warn_only_enabled() -> bool:
     """Returns whether ``use_deterministic_algorithms`` was told to warn only.
-
-    Returns:
-        True or false.
 
     Example:
         >>> torch.is_deterministic_algorithms_warn_only_enabled()
@@ -400,9 +363,6 @@ def set_float32_matmul_precision(precision: str) -> None:
 def get_float32_matmul_precision() -> str:
     """Returns what ``set_float32_matmul_precision`` was told.
 
-    Returns:
-        The word.
-
     Example:
         >>> torch.get_float32_matmul_precision()
         'highest'
@@ -424,9 +384,6 @@ def set_warn_always(b: bool, /) -> None:
 
 def is_warn_always_enabled() -> bool:
     """Returns what ``set_warn_always`` was told.
-
-    Returns:
-        True or false.
 
     Example:
         >>> torch.is_warn_always_enabled()
@@ -465,9 +422,6 @@ def set_num_interop_threads(num: int) -> None:
 
 def get_num_interop_threads() -> int:
     """Returns what ``set_num_interop_threads`` was told.
-
-    Returns:
-        The number.
 
     Example:
         >>> torch.get_num_interop_threads()

@@ -116,9 +116,6 @@ def full_like(
         memory_format: ``torch.contiguous_format`` for row-major order. By default, the order of
             ``input`` is preserved.
 
-    Returns:
-        A tensor filled with the value.
-
     Example:
         >>> torch.full_like(torch.zeros(2), 3)
         tensor([3., 3.])

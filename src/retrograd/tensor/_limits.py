@@ -106,9 +106,6 @@ class iinfo:  # noqa: N801 - PyTorch's name
 def get_num_threads() -> int:
     """Returns the number of threads that operations on large arrays use.
 
-    Returns:
-        The number of threads.
-
     Example:
         >>> torch.get_num_threads() >= 1
         True

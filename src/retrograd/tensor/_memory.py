@@ -65,9 +65,6 @@ def empty_strided(size: Sequence[int], stride: Sequence[int], *, dtype: Any = No
         stride: The stride of each dimension, in elements.
         dtype: The dtype of the result.
 
-    Returns:
-        An uninitialized tensor.
-
     Example:
         >>> torch.empty_strided((2, 3), (1, 2)).stride()
         (1, 2)

@@ -391,9 +391,6 @@ def view_as(self: Tensor, other: Any) -> Any:
 
     Args:
         other: The tensor that determines the shape.
-
-    Returns:
-        A view of the tensor.
     """
     return reshaping.view(self, other.shape)
 

@@ -17,9 +17,6 @@ def is_tensor(obj: Any) -> bool:
     Args:
         obj: Any object.
 
-    Returns:
-        True or false.
-
     Example:
         >>> torch.is_tensor(torch.ones(1)), torch.is_tensor(1)
         (True, False)
@@ -32,9 +29,6 @@ def is_floating_point(input: Tensor) -> bool:
 
     Args:
         input: The input tensor.
-
-    Returns:
-        True or false.
 
     Example:
         >>> torch.is_floating_point(torch.ones(1))
@@ -49,9 +43,6 @@ def is_complex(input: Tensor) -> bool:
     Args:
         input: The input tensor.
 
-    Returns:
-        True or false.
-
     Example:
         >>> torch.is_complex(torch.ones(1))
         False
@@ -64,9 +55,6 @@ def is_inference(input: Tensor) -> bool:
 
     Args:
         input: The input tensor.
-
-    Returns:
-        True or false.
 
     Example:
         >>> torch.is_inference(torch.ones(1))
@@ -113,9 +101,6 @@ def numel(input: Tensor) -> int:
     Args:
         input: The input tensor.
 
-    Returns:
-        The number of elements.
-
     Example:
         >>> torch.numel(torch.zeros(2, 3))
         6
@@ -129,9 +114,6 @@ def result_type(tensor1: Any, tensor2: Any) -> dtypes.dtype:
     Args:
         tensor1: The first operand: a tensor or a number.
         tensor2: The second operand: a tensor or a number.
-
-    Returns:
-        The dtype.
 
     Example:
         >>> torch.result_type(torch.tensor([1, 2]), 1.0)
@@ -147,9 +129,6 @@ def equal(input: Tensor, other: Tensor) -> bool:
     Args:
         input: The first tensor.
         other: The second tensor.
-
-    Returns:
-        True or false.
 
     Example:
         >>> torch.equal(torch.tensor([1, 2]), torch.tensor([1, 2]))

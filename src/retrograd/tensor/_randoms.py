@@ -92,9 +92,6 @@ def randint(low: Any = None, high: Any = None, size: Any = None, *, generator: A
         size: The shape of the result.
         dtype: The dtype of the result. The default is int64.
 
-    Returns:
-        A tensor of random integers.
-
     Example:
         >>> torch.randint(5, 6, (2,))
         tensor([5, 5])
@@ -215,9 +212,6 @@ def randint_like(input: Any, low: Any = None, high: Any = None, **options: Any) 
         high: The integer above the highest one.
         **options: The options of ``rand_like``, such as ``dtype`` and ``requires_grad``.
 
-    Returns:
-        A tensor of random integers.
-
     Example:
         >>> torch.randint_like(torch.zeros(2), 5, 6)
         tensor([5., 5.])
@@ -244,9 +238,6 @@ def normal(mean: Any = 0.0, std: Any = 1.0, size: Any = None, *, generator: Any 
         std: The standard deviation: a number, or a tensor of standard deviations.
         size: The shape of the result, if both ``mean`` and ``std`` are numbers.
         dtype: The dtype of the result.
-
-    Returns:
-        A tensor of random numbers.
 
     Example:
         >>> torch.normal(torch.tensor([1.0, 2.0]), 0.0)

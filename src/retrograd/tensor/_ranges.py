@@ -31,9 +31,6 @@ def arange(*bounds: Any, start: Any = None, end: Any = None, step: Any = None, o
         step: The difference between neighbouring numbers. The default is 1.
         dtype: The dtype of the result. By default, it is inferred from the other arguments.
 
-    Returns:
-        A 1-D tensor.
-
     Example:
         >>> torch.arange(-1.0, 1.0, 0.5)
         tensor([-1.0000, -0.5000,  0.0000,  0.5000])
@@ -61,9 +58,6 @@ def range(  # noqa: A001 - PyTorch's name
         end: The end of the range, which is included.
         step: The difference between neighbouring numbers.
         dtype: The dtype of the result.
-
-    Returns:
-        A 1-D tensor.
 
     Example:
         >>> import warnings
@@ -170,9 +164,6 @@ def linspace(start: Any, end: Any, steps: int, *, out: Any = None, dtype: Any = 
         end: The last number.
         steps: The number of elements.
         dtype: The dtype of the result.
-
-    Returns:
-        A 1-D tensor.
 
     Example:
         >>> torch.linspace(0, 1, 5)

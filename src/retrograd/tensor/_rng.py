@@ -103,9 +103,6 @@ def fork_rng(
         enabled: False to do nothing.
         device_type: ignored.
 
-    Returns:
-        The context manager.
-
     Example:
         >>> generator = torch.manual_seed(0)
         >>> with torch.random.fork_rng():

@@ -143,9 +143,6 @@ def new_empty_strided(
         device: The device of the result.
         pin_memory: Accepted for compatibility; it has no effect.
         requires_grad: Whether operations on the result are recorded for autograd.
-
-    Returns:
-        An uninitialized tensor.
     """
     kind = self.dtype if dtype is None else dtype
     return empty_strided(size, stride, dtype=kind, device=place_like(self, device),
@@ -274,9 +271,6 @@ def to_sparse_csr(self: Tensor) -> Any:
 @public("method")
 def to_dense(self: Tensor) -> Tensor:
     """Returns the tensor itself, which has all of its elements.
-
-    Returns:
-        The tensor.
 
     Example:
         >>> torch.ones(1).to_dense()

@@ -178,11 +178,7 @@ class Tensor(_Base):
         return int(self._data.ndim)
 
     def dim(self) -> int:
-        """Returns the number of dimensions.
-
-        Returns:
-            The number of dimensions.
-        """
+        """Returns the number of dimensions."""
         return int(self._data.ndim)
 
     ndimension = dim
@@ -201,11 +197,7 @@ class Tensor(_Base):
         return -1
 
     def numel(self) -> int:
-        """Returns the number of elements.
-
-        Returns:
-            The number of elements.
-        """
+        """Returns the number of elements."""
         return int(self._data.size)
 
     nelement = numel
@@ -221,11 +213,7 @@ class Tensor(_Base):
         return int(self._data.itemsize)
 
     def element_size(self) -> int:
-        """Returns the number of bytes of one element.
-
-        Returns:
-            The number of bytes.
-        """
+        """Returns the number of bytes of one element."""
         return int(self._data.itemsize)
 
     @overload
@@ -245,19 +233,11 @@ class Tensor(_Base):
         return strides if dim is None else strides[dim]
 
     def storage_offset(self) -> int:
-        """Returns the index of the first element in the storage of the tensor.
-
-        Returns:
-            The offset, in elements.
-        """
+        """Returns the index of the first element in the storage of the tensor."""
         return arrays.layout.offset(arrays.writable(bare(self, looks=False)))
 
     def data_ptr(self) -> int:
-        """Returns the address in memory of the first element.
-
-        Returns:
-            The address.
-        """
+        """Returns the address in memory of the first element."""
         if isinstance(self._data, Lifted):
             self._data.refuse("the address")
         self._data = arrays.writable(self._data)
@@ -268,28 +248,17 @@ class Tensor(_Base):
 
         Args:
             memory_format: Another order to ask about, such as ``torch.channels_last``.
-
-        Returns:
-            True or false.
         """
         if memory_format is None or memory_format == "contiguous":
             return arrays.is_contiguous(self._data)
         return is_in_order(self._data, memory_format)
 
     def is_floating_point(self) -> bool:
-        """Tests whether the dtype is a floating-point dtype.
-
-        Returns:
-            True or false.
-        """
+        """Tests whether the dtype is a floating-point dtype."""
         return bool(self._data.dtype.kind in "fV")
 
     def is_complex(self) -> bool:
-        """Tests whether the dtype is a complex dtype.
-
-        Returns:
-            True or false.
-        """
+        """Tests whether the dtype is a complex dtype."""
         return bool(self._data.dtype.kind == "c")
 
     # -- to Python and NumPy -----------------------------------------------------------------
@@ -301,9 +270,6 @@ class Tensor(_Base):
 
         Args:
             force: Whether a tensor that requires grad is accepted as it is.
-
-        Returns:
-            The array.
         """
         if self._data.dtype.kind == "V":
             raise TypeError("Got unsupported ScalarType BFloat16")
@@ -382,11 +348,7 @@ class Tensor(_Base):
     __array_priority__ = 1000
 
     def item(self) -> bool | int | float:
-        """Returns the only element of the tensor as a Python number.
-
-        Returns:
-            The number.
-        """
+        """Returns the only element of the tensor as a Python number."""
         if self._data.size != 1:
             raise RuntimeError(
                 f"a Tensor with {self._data.size} elements cannot be converted to Scalar"

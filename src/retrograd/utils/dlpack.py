@@ -13,9 +13,6 @@ def to_dlpack(tensor: Any) -> Any:
     Args:
         tensor: the tensor.
 
-    Returns:
-        The capsule.
-
     Example:
         >>> import retrograd as torch
         >>> from retrograd.utils.dlpack import to_dlpack
@@ -43,9 +40,6 @@ def from_dlpack(ext_tensor: Any) -> Any:
 
     Args:
         ext_tensor: The array, or a capsule that ``to_dlpack`` has made.
-
-    Returns:
-        The tensor.
 
     Example:
         >>> torch.utils.dlpack.from_dlpack(torch.utils.dlpack.to_dlpack(torch.ones(2)))

@@ -66,11 +66,7 @@ def tree_unflatten(leaves: Iterable[Any], treespec: TreeSpec) -> Any:
 
 
 def tree_leaves(tree: Any, is_leaf: Leaves | None = None) -> list[Any]:
-    """The leaves of a tree.
-
-    Returns:
-        A list.
-    """
+    """The leaves of a tree."""
     return tree_flatten(tree, is_leaf)[0]
 
 
@@ -143,9 +139,6 @@ def tree_all(pred: Callable[[Any], bool], tree: Any, is_leaf: Leaves | None = No
 
     Args:
         pred: the question.
-
-    Returns:
-        True or false.
     """
     return all(map(pred, tree_leaves(tree, is_leaf)))
 
@@ -155,9 +148,6 @@ def tree_any(pred: Callable[[Any], bool], tree: Any, is_leaf: Leaves | None = No
 
     Args:
         pred: the question.
-
-    Returns:
-        True or false.
     """
     return any(map(pred, tree_leaves(tree, is_leaf)))
 

@@ -163,9 +163,6 @@ class DistributedDataParallel(Module, Joinable):
             enable: False turns the context off.
             throw_on_early_termination: raise an error when the first process runs out of batches.
 
-        Returns:
-            The context manager.
-
         Example:
             >>> torch.distributed.init_process_group()
             >>> model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(2, 1))

@@ -416,9 +416,6 @@ def is_parametrized(module: Any, tensor_name: str | None = None) -> bool:
         module: the module.
         tensor_name: name of the tensor; None for any.
 
-    Returns:
-        True or False.
-
     Example:
         >>> from retrograd.nn.utils import parametrize
         >>> layer = torch.nn.utils.parametrizations.weight_norm(torch.nn.Linear(2, 1))
@@ -478,9 +475,6 @@ def type_before_parametrizations(module: Any) -> type:
 
     Args:
         module: the module.
-
-    Returns:
-        The class.
 
     Example:
         >>> from retrograd.nn.utils import parametrize

@@ -404,9 +404,6 @@ def multi_dot(tensors: Any) -> Any:
         tensors: at least two matrices. The first may be a row vector and the last a column vector,
             each of one dimension.
 
-    Returns:
-        The product.
-
     Example:
         >>> torch.linalg.multi_dot([torch.ones(2, 3), torch.ones(3, 4), torch.ones(4)])
         tensor([12., 12.])

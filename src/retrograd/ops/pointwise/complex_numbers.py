@@ -75,9 +75,6 @@ def complex(real: Any, imag: Any) -> Any:
         real: the real parts, a float32 or float64 tensor.
         imag: the imaginary parts, a tensor of the same dtype, broadcast with ``real``.
 
-    Returns:
-        A complex tensor.
-
     Example:
         >>> torch.complex(torch.tensor([1., 2.]), torch.tensor([0., 3.]))
         tensor([1.+0.j, 2.+3.j])
@@ -94,9 +91,6 @@ def polar(abs: Any, angle: Any) -> Any:
     Args:
         abs: the absolute values, a float32 or float64 tensor.
         angle: the angles in radians, a tensor of the same dtype, broadcast with ``abs``.
-
-    Returns:
-        A complex tensor.
 
     Example:
         >>> torch.polar(torch.tensor([1., 2.]), torch.tensor([0., 0.]))

@@ -112,9 +112,6 @@ def allclose(
         atol: absolute tolerance.
         equal_nan: whether NaN counts as close to NaN.
 
-    Returns:
-        True or False.
-
     Example:
         >>> torch.allclose(torch.tensor([1., 2.]), torch.tensor([1. + 1e-7, 2.]))
         True
@@ -177,9 +174,6 @@ def isin(
 def is_signed(input: Any) -> bool:
     """Whether the dtype of a tensor can represent negative numbers.
 
-    Returns:
-        True or False.
-
     Example:
         >>> torch.is_signed(torch.tensor([1.])), torch.is_signed(torch.tensor([True]))
         (True, False)
@@ -194,9 +188,6 @@ def is_nonzero(input: Any) -> bool:
 
     Args:
         input: a tensor of one element.
-
-    Returns:
-        True or False.
 
     Example:
         >>> torch.is_nonzero(torch.tensor([2.]))
@@ -213,9 +204,6 @@ def is_same_size(input: Any, other: Any) -> bool:
     Args:
         input: the first tensor.
         other: the second tensor.
-
-    Returns:
-        True or False.
 
     Example:
         >>> torch.is_same_size(torch.zeros(2, 3), torch.ones(2, 3))

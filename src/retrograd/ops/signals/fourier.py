@@ -387,9 +387,6 @@ def hfftn(input: Any, s: Sizes = None, dim: Sizes = None, norm: Norm = None) -> 
         dim: dimensions to transform: see ``fftn``.
         norm: where to divide, by the number n of points in all: see ``fft``.
 
-    Returns:
-        The transform, real.
-
     Example:
         >>> torch.fft.hfftn(torch.fft.ihfftn(torch.eye(2)))
         tensor([[1., 0.],

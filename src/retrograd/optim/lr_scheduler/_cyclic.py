@@ -112,9 +112,6 @@ class CyclicLR(_Cycling):
 
         Args:
             x: number of the cycle or of the step, as ``scale_mode`` says.
-
-        Returns:
-            The factor.
         """
         if self._scale_fn_custom is not None:
             return self._scale_fn_custom(x)
