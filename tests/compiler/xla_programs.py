@@ -299,3 +299,57 @@ def test_state_is_written_where_it_was_and_steps_may_take_turns() -> None:
     training.step(x, y)
     assert torch.equal(shown, weight.detach()[0])
     assert eager == pytest.approx(found, abs=1e-5)
+
+
+# -- attention and bfloat16 --------------------------------------------------------------------
+
+
+def attend(q: Any, k: Any, v: Any, mask: Any, causal: bool) -> list[Any]:
+    q, k, v = (x.detach().requires_grad_() for x in (q, k, v))
+    y = F.scaled_dot_product_attention(
+        q, k, v, mask, is_causal=causal, enable_gqa=q.shape[1] != k.shape[1]
+    )
+    return [y.detach(), *torch.autograd.grad(y.sin().sum(), (q, k, v))]
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16])
+@pytest.mark.parametrize("case", ["causal", "masked", "plain", "shared heads", "no key allowed"])
+def test_attention(case: str, dtype: Any) -> None:
+    torch.manual_seed(0)
+    heads = 2 if case == "shared heads" else 4
+    q = torch.randn(2, 4, 6, 8).to(dtype)
+    k, v = (torch.randn(2, heads, 6, 8).to(dtype) for _ in range(2))
+    mask = None
+    if case == "masked":
+        mask = torch.randn(6, 6).to(dtype)
+    elif case == "no key allowed":
+        mask = torch.arange(6)[:, None].expand(6, 6) > 1
+    function = lambda q, k, v: attend(q, k, v, mask, case == "causal")
+    compiled = torch.compile(function, backend="xla", fullgraph=True)
+    compiled(q, k, v)
+    assert "scaled_dot_product_attention_backward" in compiled.source
+    rounding = 2.0**-6 if dtype == torch.bfloat16 else 1e-12
+    for ours, eager in zip(compiled(q, k, v), function(q, k, v), strict=True):
+        assert torch.allclose(ours, eager, rounding, rounding)
+
+
+def test_a_step_in_bfloat16() -> None:
+    def losses(compiled: bool) -> list[float]:
+        torch.manual_seed(0)
+        layer = torch.nn.TransformerEncoderLayer(16, 2, 32, 0.0, batch_first=True)
+        head = torch.nn.Linear(16, 5)
+        optimizer = torch.optim.AdamW([*layer.parameters(), *head.parameters()], 0.01)
+        x, y = torch.randn(3, 7, 16), torch.arange(21) % 5
+
+        def step() -> Any:
+            with torch.autocast("cpu", dtype=torch.bfloat16):
+                loss = F.cross_entropy(head(layer(x)).view(21, 5), y)
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+            return loss.detach()
+
+        run = torch.compile(step, backend="xla", fullgraph=True) if compiled else step
+        return [float(run()) for _ in range(6)]
+
+    assert np.allclose(losses(True), losses(False), atol=0.02)

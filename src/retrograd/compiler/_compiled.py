@@ -26,6 +26,7 @@ from retrograd.compiler._printing import source
 from retrograd.compiler._program import Program
 from retrograd.compiler._saving import module_text
 from retrograd.compiler._trace import Trace
+from retrograd.compiler._tracing import TraceLevel
 from retrograd.compiler._watching import Watch, watch
 from retrograd.ops._operation import TABLE
 
@@ -148,8 +149,8 @@ class Compiled:
             self._give_up(seen.problem + ".", None)
             return self.function(*args, **named)
         names = names_for(seen, self.function)
-        whole = self.backend == "numpy"  # which has kernels for composites
-        trace = Trace(self.function, seen, names, _identifier(self.__name__), whole)
+        level = TraceLevel() if self.backend == "numpy" else TraceLevel(False, xla.COMPOSITES)
+        trace = Trace(self.function, seen, names, _identifier(self.__name__), level)
         result = trace.run(args, named)
         with collector_paused():
             entry = Entry(trace, self.backend)

@@ -14,7 +14,8 @@ kernel with ``writes``, and whoever runs the program may do it in the memory of 
 nobody reads that any more (``_buffers.py``).
 
 A backend walks the lines and has an entry for each operation by ``line.operation.name``. Composites
-have a ``definition``, and a program traced with ``whole=False`` has none left that does.
+have a ``definition``, and a program traced with ``whole=False`` has only those left that the
+backend asked for by name.
 """
 
 from __future__ import annotations

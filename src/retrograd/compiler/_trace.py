@@ -41,12 +41,12 @@ class Trace:
 
     def __init__(
         self, function: Callable[..., Any], watch: Watch, names: Sequence[str], name: str,
-        whole: bool = True,
+        level: TraceLevel,
     ) -> None:  # fmt: skip
         self.function = function
         self.watch = watch
         self.name = name
-        self.level = TraceLevel(whole)
+        self.level = level
         self.reason: tuple[str, Any] | None = None
         self.before = [arrays.copy(x._data) for x in watch.tensors]
         self.required = [x.requires_grad for x in watch.tensors]

@@ -8,7 +8,7 @@ the level notes that the program depends on values and cannot be used (``TraceLe
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any, ClassVar
 
 from retrograd import arrays
@@ -57,7 +57,7 @@ class TraceLevel(Level):
     """The level of a function that is being traced: below all others.
 
     ``whole``: composites are lines of their own, as kernels compute them; if not, they are written
-    down as the operations that they are made of.
+    down as the operations that they are made of, except for those of the names ``kernels``.
     """
 
     __slots__ = (
@@ -69,6 +69,7 @@ class TraceLevel(Level):
         "depends_on_numbers",
         "generators",
         "kept",
+        "kernels",
         "lines",
         "looked",
         "node",
@@ -80,12 +81,13 @@ class TraceLevel(Level):
     traces: ClassVar[bool] = True
     transparent: ClassVar[bool] = True  # what is recorded inside is recorded as ever
 
-    def __init__(self, whole: bool = True) -> None:
+    def __init__(self, whole: bool = True, kernels: Collection[str] = ()) -> None:
         super().__init__()
         self._blocks = 0
         self.lines = self.block()
         self.generators: list[Any] = []  # of random numbers
         self.whole = whole
+        self.kernels = kernels
         self.node: Any = None  # of the graph, whose rules are running
         self.looked: tuple[str, Place] | None = None  # at which value, first, and where
         self.unknown: list[Any] = []  # tensors that came from nowhere that was looked at before
@@ -252,7 +254,8 @@ class TraceLevel(Level):
     def takes_whole(self, operation: Operation) -> bool:
         """A composite with rules has a node of its own, as in eager mode."""
         has_kernel = operation.forward is not operation.definition
-        return self.whole and (has_kernel or operation.has_rules)
+        whole = self.whole or operation.name in self.kernels
+        return whole and (has_kernel or operation.has_rules)
 
     def records_whole(self, operation: Operation) -> bool:
         """What is recorded is what eager mode records, so that gradients are there, or are None,
@@ -262,7 +265,8 @@ class TraceLevel(Level):
 
     def run(self, operation: Any, args: tuple[Any, ...], options: dict[str, Any]) -> Any:
         definition = operation.definition
-        if definition is not None and (not self.whole or operation.forward is definition):
+        whole = self.whole or operation.name in self.kernels
+        if definition is not None and (not whole or operation.forward is definition):
             if any([is_narrow(x) for x in args]):
                 return self.run_widened(operation, args, options, self.by_definition)
             return self.by_definition(operation, args, options)
@@ -487,7 +491,8 @@ class TraceLevel(Level):
         """The gradients of a composite by its fused rules, each of which is a line; NotImplemented
         where it has to be differentiated by its definition."""
         extras, operation = node.extras, node.operation
-        if not self.whole or (extras is not None and extras.conjugate):
+        whole = self.whole or operation.name in self.kernels
+        if not whole or (extras is not None and extras.conjugate):
             return NotImplemented
         values = node.saved_as_tensors() if saved is None else saved
         values = {**node.options, **{name: raw(x) for name, x in values.items()}}

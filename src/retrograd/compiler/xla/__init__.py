@@ -19,9 +19,13 @@ from typing import Any
 from retrograd.compiler._program import Program, Var
 
 MODULES = (
-    "control", "elementwise", "indexing", "linalg", "networks", "pooling", "reductions", "shapes",
-    "signals", "special", "updates",
+    "attention", "control", "elementwise", "indexing", "linalg", "networks", "pooling",
+    "reductions", "shapes", "signals", "special", "updates",
 )  # fmt: skip
+
+
+# Composites that have a lowering of their own, with one for their derivative.
+COMPOSITES = frozenset({"scaled_dot_product_attention"})
 
 
 def check_available() -> None:

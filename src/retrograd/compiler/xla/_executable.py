@@ -18,7 +18,9 @@ from retrograd import arrays
 from retrograd.compiler import _printing
 from retrograd.compiler._control_lines import Control
 from retrograd.compiler._program import Line, Program, Var, mapped
+from retrograd.compiler.xla._attention import remembered
 from retrograd.compiler.xla._elementwise import to_dtype
+from retrograd.compiler.xla._narrow import PRODUCTS, Narrow
 from retrograd.compiler.xla._stages import Stage, stages_of
 from retrograd.compiler.xla._table import LOWERINGS, ON_HOST, doubts, lowered
 from retrograd.compiler.xla._updates import UPDATE, Numbers, with_numbers
@@ -130,8 +132,10 @@ class Compiled:
             known[v] = x if order is None else jnp.transpose(x, _inverse(order))
         known.update(zip(self.constants, values[len(program.inputs) :], strict=True))
         doubts()
-        for line in program.lines:
-            run_line(line, known)
+        narrow = Narrow(program, known)
+        with remembered():
+            for line in program.lines:
+                run_line(line, known, narrow if narrow.any else None)
         inputs = {id(known[v]): i for i, v in enumerate(program.inputs)}
         found: dict[int, Any] = {}
         self.outputs = []
@@ -218,7 +222,7 @@ class Output:
         self.position = position
         self.is_input = is_input
         self.copied = copied
-        self.dtype = v.dtype.str
+        self.dtype = v.dtype
         self.order = memory_order(v)
         # As the program has it, which other programs may have been made for.
         self.strides = v.strides if self.order is not None or is_dense(v) else None
@@ -233,13 +237,16 @@ class Output:
             return found if self.order is None else found.transpose(_inverse(self.order))
         if self.order is not None:
             shape = tuple([shape[d] for d in _inverse(self.order)])
-        return np.asarray(Memory(array, shape, self.strides, self.dtype))
+        return np.asarray(Memory(array, shape, self.strides, self.dtype.str)).view(self.dtype)
 
 
-def run_line(line: Line, known: dict[Var, Any]) -> None:
-    """Compute the outputs of a line, as they are declared."""
+def run_line(line: Line, known: dict[Var, Any], narrow: Narrow | None = None) -> None:
+    """Compute the outputs of a line, as they are declared, or rounded to bfloat16 if that is all
+    that is asked for."""
 
     def value(v: Var) -> Any:
+        if narrow is not None and line.operation.name in PRODUCTS:
+            return narrow.operand(v)
         return known.get(v, v.constant)
 
     args = [_as_jax(mapped(x, value)) for x in line.args]
@@ -248,9 +255,12 @@ def run_line(line: Line, known: dict[Var, Any]) -> None:
     options = {name: mapped(x, value) for name, x in line.options.items()}
     if line.operation.name not in BIT_BY_BIT:
         args = [_widened(x) for x in args]
-    for v, y in zip(line.outputs, lowered(line, args, options), strict=True):
+    rounds = [False] * len(line.outputs) if narrow is None else narrow.rounds(line)
+    for v, y, rounded in zip(line.outputs, lowered(line, args, options), rounds, strict=True):
         y = jnp.asarray(y)
-        if y.dtype != v.dtype:
+        if rounded:
+            y = y.astype(jnp.bfloat16)
+        elif y.dtype != v.dtype:
             y = to_dtype(y, v.dtype)
         assert y.shape == v.shape, f"{line.operation.name} gives {y.shape} and not {v.shape}"
         known[v] = y
