@@ -27,8 +27,8 @@ def raises(kind, words, function, *args, **named):
 # one process. Numbers are small integers: sums of them are the same in any order.
 DATA = '''
 TYPES = [torch.bool, torch.uint8, torch.uint16, torch.uint32, torch.uint64, torch.int8,
-         torch.int16, torch.int32, torch.int64, torch.float16, torch.float32, torch.float64,
-         torch.complex64, torch.complex128]
+         torch.int16, torch.int32, torch.int64, torch.float16, torch.bfloat16, torch.float32,
+         torch.float64, torch.complex64, torch.complex128]
 LAYOUTS = [(), (0,), (1,), (5,), (3, 4), "transposed", "strided", "backwards"]
 
 def data_of(r, layout, dtype):
@@ -53,7 +53,7 @@ def same(a, b):
 
 def close(a, b):
     assert a.dtype == b.dtype and a.shape == b.shape, (a, b)
-    assert torch.allclose(a, b, rtol=1e-3 if a.dtype is torch.float16 else 1e-6), (a, b)
+    assert torch.allclose(a, b, rtol={2: 1e-2}.get(a.element_size(), 1e-6)), (a, b)
 '''
 
 REDUCTIONS = (

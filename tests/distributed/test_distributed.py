@@ -32,7 +32,7 @@ def test_calls(ranks, limit, parts):
     result = _mpi.run(program, ranks, timeout=180, env={"LIMIT": limit} if limit else None)
     for out in result.out:
         for part in parts.split():
-            how = {"REDUCTIONS": "tried 212", "MOVES": f"tried {14 * 8}"}.get(part, "done")
+            how = {"REDUCTIONS": "tried 228", "MOVES": f"tried {15 * 8}"}.get(part, "done")
             assert f"{part.lower()} {how}\n" in out, result.report()
     assert not any(result.err), result.report()
 

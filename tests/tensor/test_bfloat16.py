@@ -57,6 +57,17 @@ x.__array__()
 torch.zeros(2, dtype=torch.bfloat16).fill_(1e39)
 torch.nn.Linear(3, 2).bfloat16()(torch.ones(3))
 torch.linalg.inv(x[:4].view(2, 2))
+torch.linalg.eigvals(x[:4].view(2, 2))
+torch.linalg.ldl_factor(x[:4].view(2, 2))
+torch.linalg.ldl_factor(x[:4].view(2, 2).half())
+torch.linalg.ldl_solve(torch.eye(2).half(), torch.tensor([1, 2]).int(), torch.eye(2).half())
+torch.linalg.ldl_solve(torch.eye(2).int(), torch.tensor([1, 2]).int(), torch.eye(2).int())
+torch.cdist(x[:4].view(2, 2), x[:4].view(2, 2))
+torch.stft(x, 4, window=torch.ones(4), return_complex=True).dtype
+torch.stft(x, 4, window=torch.ones(4, dtype=x.dtype), return_complex=True)
+torch.stft(x.half(), 4, window=torch.ones(4).half(), return_complex=True)
+torch.view_as_complex(x[:4].view(2, 2))
+torch._standard_gamma(x[:2])
 torch.fft.fft(x)
 """.strip().splitlines()
 
@@ -126,6 +137,21 @@ def test_second_derivatives_and_hooks() -> None:
         product = x * x
     product.sum().backward()
     assert x.grad.tolist() == [1.0, 3.0]
+
+
+def test_attention_is_rounded_once(torch: Any) -> None:
+    """It is one operation, as for wider floats: as accurate as PyTorch's."""
+    q, k, v = np.random.default_rng(0).standard_normal((3, 2, 4, 16, 8)).astype("f4")
+    errors = []
+    for library in (torch, retrograd):
+        inputs = [library.tensor(x).bfloat16().requires_grad_() for x in (q, k, v)]
+        attention = library.nn.functional.scaled_dot_product_attention
+        found = attention(*inputs)
+        exact = attention(*[x.double() for x in inputs])
+        errors.append(float((found.double() - exact).detach().abs().mean()))
+        assert found.dtype == library.bfloat16
+        assert found.grad_fn.name() == "ScaledDotProductFlashAttentionForCpuBackward0"
+    assert errors[1] < 1.05 * errors[0]
 
 
 def test_series_and_sparse_derivatives() -> None:

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from retrograd.arrays._dtypes import bfloat16
+from retrograd.arrays._dtypes import INEXACT, bfloat16
 from retrograd.arrays._numpy import is_narrow, is_raw
 
 FLOAT32 = np.dtype(np.float32)
@@ -81,6 +81,6 @@ def _first_is_narrow(args: Sequence[Any]) -> bool:
         if type(x) in (list, tuple) and x:
             return _first_is_narrow(x)
         kind = getattr(getattr(x, "dtype", None), "kind", "")
-        if kind and kind in "fcV":
+        if kind and kind in INEXACT:
             return bool(kind == "V")
     return False

@@ -34,6 +34,7 @@ import numpy as np
 import numpy.typing as npt
 
 from retrograd.arrays._discrete import binomial, multinomial, poisson
+from retrograd.arrays._dtypes import FLOATS, INEXACT
 from retrograd.arrays._fused import scale_and_shift
 from retrograd.arrays._gamma import dirichlet, dirichlet_grad, standard_gamma, standard_gamma_grad
 from retrograd.arrays._generator import (
@@ -191,7 +192,7 @@ def permutation(n: int, dtype: npt.DTypeLike, generator: Generator | None = None
     """
     (n,), dtype = _dims(n), np.dtype(dtype)
     most, name = _top(dtype) + 1, _SPELLING[dtype.name][1]
-    fits = dtype.kind not in "fV" or n <= most
+    fits = dtype.kind not in FLOATS or n <= most
     require(fits, f"n cannot be greater than {most} for {name} type.")
     _require_kernel("randperm", dtype, but_not="b")
     require(n <= most, f"value cannot be converted to type {dtype.name}_t without overflow")
@@ -263,7 +264,7 @@ def exponential(
     require(rate > 0.0, f"exponential_ expects lambda > 0.0, but found lambda={rate:g}")
     count = math.prod(shape)
     require(
-        count == 0 or dtype.kind in "fV",
+        count == 0 or dtype.kind in FLOATS,
         "Exponential distribution is a continuous probability distribution. dtype must be "
         f"a floating point but you specified {_SPELLING[dtype.name][1]}",
     )
@@ -283,7 +284,7 @@ def cauchy(
     shape, dtype = _dims(shape), np.dtype(dtype)
     require(sigma > 0.0, f"cauchy_ expects sigma > 0.0, but found sigma={sigma:g}")
     require(
-        dtype.kind in "fV",
+        dtype.kind in FLOATS,
         "Cauchy distribution is a continuous probability distribution. dtype must be a floating "
         f"point but you specified {_SPELLING[dtype.name][0]}",
     )
@@ -369,7 +370,7 @@ def _part_of(complex_dtype: np.dtype[Any]) -> Precision:
 
 def _top(dtype: np.dtype[Any]) -> int:
     """The largest whole number up to which the dtype holds every one."""
-    if dtype.kind in "fcV":
+    if dtype.kind in INEXACT:
         return 1 << int(float_limits(dtype).nmant + 1)
     return 1 if dtype.kind == "b" else int(np.iinfo(dtype).max)
 
@@ -400,7 +401,7 @@ def _checked_integer_bounds(low: int, high: int, dtype: np.dtype[Any]) -> tuple[
         dtype.kind != "c",
         "check_random_bounds handles only integral, floating-point and boolean types",
     )
-    if dtype.kind in "fV":
+    if dtype.kind in FLOATS:
         low, high = _moved_inwards(low, 1, dtype), _moved_inwards(high, -1, dtype)
         require(
             low < high,

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from retrograd import arrays
 from retrograd._modes import modes, within
-from retrograd.arrays import Raw
+from retrograd.arrays import Raw, dtypes
 from retrograd.autograd._engine import Root, Task, run
 from retrograd.autograd._history import edge
 from retrograd.autograd._node import NOWHERE, AccumulateGrad, Node
@@ -126,7 +126,7 @@ def root_of(i: int, output: Any, recorded: bool, g: Any = None, batched: bool = 
         )
     if g is None:
         data = getattr(output, "_data", None)
-        if data is not None and data.size == 1 and data.dtype.kind in "fV":
+        if data is not None and data.size == 1 and data.dtype.kind in dtypes.FLOATS:
             start = arrays.ones(data.shape, data.dtype)
             if isinstance(data, Lifted) and not data.level.number:  # on the meta device
                 start = data.level.constant(start)
@@ -166,7 +166,7 @@ def implicit_gradient(output: Any) -> Raw:
 
         raise not_a_scalar(error, output, known)
     dtype = known.dtype.numpy
-    if dtype.kind not in "fV":
+    if dtype.kind not in dtypes.FLOATS:
         raise RuntimeError(
             f"grad can be implicitly created only for real scalar outputs but got {known.dtype}"
         )

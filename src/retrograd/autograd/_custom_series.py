@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from retrograd.arrays import dtypes
 from retrograd.autograd._forward import transposed_twice
 from retrograd.autograd._levels import as_tensor, is_of
 from retrograd.autograd._series import UNLIMITED, Series, SeriesLevel, integrated
@@ -47,7 +48,7 @@ def _results(level: SeriesLevel, cls: Any, inputs: list[Any]) -> Any:
         compute = integrated(level, tangents)
         order = min([x.order for x in inputs if level.owns(x)], default=UNLIMITED)
         for i, y in enumerate(results):
-            if isinstance(y, Series) and y.dtype.kind in "fcV":
+            if isinstance(y, Series) and y.dtype.kind in dtypes.INEXACT:
                 y.order, y.compute = order, lambda k, i=i: compute(k, i)
     return tuple(results) if isinstance(output, tuple) else results[0]
 

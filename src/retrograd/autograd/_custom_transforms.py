@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from retrograd._modes import modes, within
+from retrograd.arrays import dtypes
 from retrograd.autograd import function as custom
 from retrograd.autograd._custom_batches import flat, run_batched
 from retrograd.autograd._duals import Dual, DualLevel
@@ -195,7 +196,7 @@ def _duals(
 
 
 def _is_float(x: Any) -> bool:
-    return isinstance(x, Plug.tensor) and x._data.dtype.kind in "fcV"
+    return isinstance(x, Plug.tensor) and x._data.dtype.kind in dtypes.INEXACT
 
 
 def _by_backward(

@@ -11,6 +11,7 @@ from typing import Any
 
 from retrograd import arrays
 from retrograd._modes import modes
+from retrograd.arrays import dtypes
 from retrograd.autograd._forward import call, push_forward
 from retrograd.autograd._history import Positions, View, become_view, is_complex, meta_of
 from retrograd.autograd._levels import as_tensor, keep_up
@@ -193,7 +194,7 @@ class DualLevel(Level):
             if written and not operation.view:
                 moved = [_apart(t, written) for t in moved]
         results = tuple([
-            Dual(self, y, t if raw(y).dtype.kind in "fcV" else None)
+            Dual(self, y, t if raw(y).dtype.kind in dtypes.INEXACT else None)
             for y, t in zip(outputs, moved, strict=True)
         ])  # fmt: skip
         if shares and operation.differentiable and isinstance(given[0], Dual):

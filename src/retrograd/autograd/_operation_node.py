@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
 from retrograd import arrays
+from retrograd.arrays import dtypes
 from retrograd.autograd._node import (
     FREED,
     SECOND_BACKWARD,
@@ -146,7 +147,7 @@ class OperationNode(CallableNode):
         if isinstance(node, AccumulateGrad) and node.variable._data is value:
             return node.variable
         version = None if version is UNCHANGING else version
-        if value.dtype.kind not in "fcV":
+        if value.dtype.kind not in dtypes.INEXACT:
             node = number = None
         given = self.dtype_given(position)
         if given is None or given == value.dtype:

@@ -30,6 +30,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from retrograd import arrays
+from retrograd.arrays import dtypes
 from retrograd.autograd._duals import become_lifted_view, inner_view, take_in, taking
 from retrograd.autograd._forward import call, run_rule
 from retrograd.autograd._levels import as_tensor, is_of
@@ -244,7 +245,7 @@ class PatternLevel(Level):
         if moving and operation.differentiable and not only_moves:
             known = Known(self, operation, inputs, values, options, outputs, moving, selects)
             for i, (y, pattern) in enumerate(zip(results, known.patterns(), strict=True)):
-                if y.dtype.kind in "fcV":
+                if y.dtype.kind in dtypes.INEXACT:
                     y._pattern = pattern
                     y.source = known.sources.get(i, y.source)
                     if operation is copies.clone:
@@ -368,7 +369,7 @@ class Known:
 
         result = []
         for i in range(count):
-            single = count == 1 and x.dtype.kind in "fV"
+            single = count == 1 and x.dtype.kind in dtypes.FLOATS
             transpose = self.transpose(position, others) if single else None
             shape = tuple(raw(self.outputs[i]).shape)
             if op.rearranges or op in MOVES:
@@ -499,7 +500,7 @@ def _result_of_custom(level: PatternLevel, y: Any, inputs: list[Any]) -> Any:
         return y
     found = Dependent(level, y, varies=any(x.varies for x in inputs))
     parts = [steps.all_of(x.pattern, found.size) for x in inputs if x.moves]
-    if parts and found.dtype.kind in "fcV":
+    if parts and found.dtype.kind in dtypes.INEXACT:
         found._pattern = steps.union(parts)
     return wrap(found)
 

@@ -23,6 +23,7 @@ from typing import Any
 
 from retrograd import arrays
 from retrograd._modes import modes, within
+from retrograd.arrays import dtypes
 from retrograd.autograd._duals import become_lifted_view, inner_view, take_in, taking, writable
 from retrograd.autograd._forward import call, push_forward
 from retrograd.autograd._levels import as_tensor
@@ -352,7 +353,7 @@ class Call:
         if operation.differentiable and any(self.moving):
             compute = self.recurrence()
             for i, y in enumerate(self.results):
-                if y.dtype.kind in "fcV":
+                if y.dtype.kind in dtypes.INEXACT:
                     y.order, y.compute = self.order, _at(compute, i)
 
     def recurrence(self) -> Callable[[int, int], Any]:
@@ -399,7 +400,7 @@ class Call:
         return (
             level.directions is not None and self.order == level.order == 2
             and op.family == "elementwise" and not op.adjoint and sum(self.moving) == 1
-            and self.results[0].dtype.kind in "fV"
+            and self.results[0].dtype.kind in dtypes.FLOATS
         )  # fmt: skip
 
     def by_slopes(self) -> Callable[[int, int], Any]:

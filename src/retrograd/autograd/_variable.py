@@ -15,6 +15,7 @@ from typing import Any
 from retrograd import arrays
 from retrograd._modes import modes
 from retrograd._source import is_own
+from retrograd.arrays import dtypes
 from retrograd.autograd._backward import backward
 from retrograd.autograd._history import Meta, edge, meta_of, origin, set_node
 from retrograd.autograd._hooks import RemovableHandle, add_hook
@@ -141,7 +142,7 @@ class Variable(TensorLike):
             )
         if requires_grad and (modes.levels or modes.running is not None):
             check_new_leaf(self)
-        if requires_grad and self._data.dtype.kind not in "fcV":
+        if requires_grad and self._data.dtype.kind not in dtypes.INEXACT:
             from retrograd.autograd._explaining._hints import of_integers
 
             raise of_integers(

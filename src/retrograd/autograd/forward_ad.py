@@ -189,7 +189,7 @@ def make_dual(tensor: Any, tangent: Any, *, level: int | None = None) -> Any:
 def checked_tangent(tensor: Any, tangent: Any) -> Any:
     """A tensor that can be the tangent of another, in the dtype of that."""
     for role, x in (("primal", tensor), ("tangent", tangent)):
-        if x._data.dtype.kind not in "fcV":
+        if x._data.dtype.kind not in dtypes.INEXACT:
             raise ValueError(f"Expected {role} to be floating point or complex, but got: {x.dtype}")
     if tensor.shape != tangent.shape:
         raise RuntimeError(
@@ -197,7 +197,7 @@ def checked_tangent(tensor: Any, tangent: Any) -> Any:
             f"Tensor, this is not supported. Tensor is of size {list(tensor.shape)} while the "
             f"given forward gradient is of size {list(tangent.shape)}."
         )
-    if tangent._data.dtype.kind == "c" and tensor._data.dtype.kind in "fV":
+    if tangent._data.dtype.kind == "c" and tensor._data.dtype.kind in dtypes.FLOATS:
         have, given = (dtypes.from_numpy_dtype(x._data.dtype) for x in (tensor, tangent))
         raise RuntimeError(
             "Expected the tangent to have the dtype of the value that it belongs to, but got "

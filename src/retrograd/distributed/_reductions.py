@@ -66,14 +66,14 @@ def in_mpi(mpi: Any, op: ReduceOp, kind: str) -> Any:
 
 def workable(array: Any) -> tuple[Any, Callable[[Any], Any]]:
     """A flat array in a form that MPI can compute on, and a function that converts a result back.
-    Complex numbers become pairs and bools become bytes; float16, which MPI lacks, is computed in
-    float32."""
+    Complex numbers become pairs and bools become bytes; floats of two bytes, which MPI lacks, are
+    computed in float32."""
     dtype = array.dtype
     if dtype.kind == "b":
         return array.view("u1"), lambda result: result.view(dtype)
     if dtype.kind == "c":
         return array.view(f"f{dtype.itemsize // 2}"), lambda result: result.view(dtype)
-    if dtype.itemsize == 2 and dtype.kind == "f":
+    if dtype.itemsize == 2 and dtype.kind in arrays.dtypes.FLOATS:
         return array.astype("f4"), lambda result: result.astype(dtype)
     return array, lambda result: result
 

@@ -75,7 +75,7 @@ def check_alpha(common: Any, alpha: Any) -> None:
     """Whether ``alpha`` may scale a sum of dtype ``common``."""
     if isinstance(alpha, bool) and common.kind != "b":
         raise RuntimeError("Boolean alpha only supported for Boolean results.")
-    if isinstance(alpha, (float, complex)) and common.kind not in "fcV":
+    if isinstance(alpha, (float, complex)) and common.kind not in dtypes.INEXACT:
         raise RuntimeError(
             "For integral input tensors, argument alpha must not be a floating point number."
         )

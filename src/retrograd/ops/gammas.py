@@ -46,7 +46,7 @@ standard_gamma_of = elementwise(
     "standard_gamma_of",
     lambda self, generator: arrays.random.standard_gamma(arrays.writable(self), generator),
     lambda g, self, result: g * standard_gamma_slope(self, result),
-    node="StandardGammaBackward0", check=_refuse("gamma_sample_cpu"), random=True,
+    node="StandardGammaBackward0", check=_refuse("gamma_cpu"), random=True,
     table=_APART,
 )  # fmt: skip
 dirichlet_slope = Elementwise(

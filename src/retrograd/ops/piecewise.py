@@ -7,7 +7,7 @@ import math
 from typing import Any
 
 from retrograd import arrays
-from retrograd.arrays import Raw
+from retrograd.arrays import Raw, dtypes
 from retrograd.ops._arguments import element
 from retrograd.ops._dims import broadcast
 from retrograd.ops._operation import Elementwise, composite, elementwise, raw
@@ -153,7 +153,7 @@ def _within(x: Any, low: Any, high: Any) -> Any:
 
 
 def _clamp(self: Raw, min: Any = None, max: Any = None) -> Raw:
-    if self.dtype.kind in "fV":  # NumPy is faster with two bounds than with one
+    if self.dtype.kind in dtypes.FLOATS:  # NumPy is faster with two bounds than with one
         min, max = -math.inf if min is None else min, math.inf if max is None else max
     if self.dtype.kind in "iu" or self.dtype.itemsize == 2:  # bounds may not fit
         min, max = (x if x is None else element(x, self.dtype) for x in (min, max))

@@ -385,7 +385,7 @@ def normal(mean: Any, std: Any, generator: Any = None) -> Any:
 
 def _refuse_kernel(kernel: str) -> Callable[..., None]:
     def check(self: Raw, generator: Any = None) -> None:
-        if self.dtype.kind not in "fV":
+        if self.dtype.kind not in dtypes.FLOATS:
             word = dtypes.type_word(self.dtype)
             raise NotImplementedError(f"\"{kernel}\" not implemented for '{word}'")
 
@@ -422,7 +422,7 @@ def _binomial(self: Raw, prob: Raw, generator: Any) -> Raw:
 
 def _check_binomial(self: Raw, prob: Raw, generator: Any) -> None:
     for name, x in (("count", self), ("prob", prob)):
-        if x.dtype.kind not in "fV":
+        if x.dtype.kind not in dtypes.FLOATS:
             raise ValueError(
                 f"binomial only supports floating-point dtypes for {name}, got: "
                 f"{dtypes.type_word(x.dtype)}"
@@ -486,7 +486,7 @@ def multinomial(
     weights, generator = raw(input), checked("multinomial", generator)
     if weights.ndim not in (1, 2):
         raise RuntimeError("prob_dist must be 1 or 2 dim")
-    if weights.dtype.kind not in "fV":
+    if weights.dtype.kind not in dtypes.FLOATS:
         raise RuntimeError(
             "multinomial only supports floating-point dtypes for input, got: "
             f"{dtypes.type_word(weights.dtype)}"

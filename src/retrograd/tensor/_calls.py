@@ -51,7 +51,7 @@ def prepare(op: Operation, raws: list[Any], options: dict[str, Any]) -> list[Any
     if op.family == "elementwise":  # whose options take part in the arithmetic
         numbers = [v for k, v in options.items() if k != "alpha" and is_number(v)]
     common = dtypes.result_type([*(x for x in raws if x is not None), *numbers])
-    if rule == "float" and common.kind not in "fcV":
+    if rule == "float" and common.kind not in dtypes.INEXACT:
         common = dtypes.default_float()
     if common.kind in "iu":
         raws = [arrays.wrapped(x, common) if is_number(x) else x for x in raws]

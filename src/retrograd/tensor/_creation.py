@@ -37,7 +37,7 @@ def new_tensor(
         data = tracing.made(data)
     made: Tensor = wrap(data)
     if requires_grad:
-        if data.dtype.kind not in "fcV":
+        if data.dtype.kind not in dtypes.INEXACT:
             from retrograd.autograd._explaining._hints import of_integers
 
             raise of_integers(
@@ -194,7 +194,7 @@ def from_data(data: Any, dtype: Any) -> Raw:
     flat = [x.item() if arrays.is_raw(x) else x for x in flat]
     if dtype.kind in "iu":
         flat = [_as_integer(x, dtype) for x in flat]
-    elif dtype.kind in "fV" and any(isinstance(x, complex) for x in flat):
+    elif dtype.kind in dtypes.FLOATS and any(isinstance(x, complex) for x in flat):
         raise TypeError("must be real number, not complex")
     return arrays.reshape(arrays.array(flat, dtype), shape)
 

@@ -8,6 +8,7 @@ from typing import Any
 from retrograd import arrays
 from retrograd._modes import modes, switch
 from retrograd._records import Record
+from retrograd.arrays import dtypes
 from retrograd.autograd._wrap import wrap
 from retrograd.ops import comparisons, elementwise, piecewise, products
 from retrograd.ops._operation import TABLE, Operation
@@ -64,7 +65,7 @@ def matmul(self: Tensor, other: Any) -> Any:
 
 def invert(self: Tensor) -> Any:
     """``~self``."""
-    if self._data.dtype.kind in "fcV":
+    if self._data.dtype.kind in dtypes.INEXACT:
         raise TypeError(
             "~ (operator.invert) is only implemented on integer and Boolean-type tensors"
         )

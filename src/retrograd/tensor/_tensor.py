@@ -130,7 +130,7 @@ class Tensor(_Base):
         if not isinstance(value, Tensor):
             name = "numpy.ndarray" if arrays.is_raw(value) else type(value).__name__
             raise TypeError(f"Variable data has to be a tensor, but got {name}")
-        if self.requires_grad and value._data.dtype.kind not in "fcV":
+        if self.requires_grad and value._data.dtype.kind not in dtypes.INEXACT:
             raise RuntimeError(
                 "data set to a tensor that requires gradients must be floating point or complex "
                 "dtype"
@@ -255,7 +255,7 @@ class Tensor(_Base):
 
     def is_floating_point(self) -> bool:
         """Tests whether the dtype is a floating-point dtype."""
-        return bool(self._data.dtype.kind in "fV")
+        return bool(self._data.dtype.kind in dtypes.FLOATS)
 
     def is_complex(self) -> bool:
         """Tests whether the dtype is a complex dtype."""

@@ -26,7 +26,7 @@ def _window(
             f"{type(length).__name__}"
         )
     length, wanted = operator.index(length), numpy_dtype(dtype)
-    if wanted.kind not in "fcV":
+    if wanted.kind not in dtypes.INEXACT:
         raise RuntimeError(
             f"{name} expects floating point dtypes, got: TensorOptions(dtype={c_name(wanted)}, "
             "device=cpu, layout=Strided (default), requires_grad=false (default), "
@@ -205,7 +205,7 @@ def _divided(numbers: Raw, by: float) -> Raw:
 
 def _float_dtype(name: str, dtype: Any, count: int) -> Any:
     wanted = numpy_dtype(dtype)
-    if wanted.kind not in "fcV":
+    if wanted.kind not in dtypes.INEXACT:
         raise RuntimeError(f"{name} requires a floating point or complex dtype")
     if count < 0:
         raise RuntimeError(f"Trying to create tensor with negative dimension {count}: [{count}]")

@@ -80,7 +80,7 @@ def _without_grad(case: Case) -> Finding:
     tensor, names = case.tensor, case.names
     result = Finding("requires_grad_is_false", case.say("{x} does not require grad."))
     dtype = dtypes.from_numpy_dtype(tensor._data.dtype)
-    if tensor._data.dtype.kind not in "fcV":
+    if tensor._data.dtype.kind not in dtypes.INEXACT:
         result.reason = "not_floating"
         result.known.append(
             f"It holds {dtype.name}. Only floating point and complex tensors can require grad."
@@ -203,7 +203,7 @@ def about_cut_loss(case: Case) -> Finding:
         result.known.extend(cut.cause for cut in cuts)
         result.todo.extend(cut.cure for cut in cuts)
         return result
-    if loss._data.dtype.kind not in "fcV":
+    if loss._data.dtype.kind not in dtypes.INEXACT:
         name = dtypes.from_numpy_dtype(loss._data.dtype).name
         result.known.append(case.say("{loss} holds {kind}, which has no gradient:", kind=name))
         result.known.append("comparisons, argmax() and conversions to int end a graph.")

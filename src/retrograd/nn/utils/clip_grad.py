@@ -9,7 +9,7 @@ from typing import Any
 
 from retrograd import arrays, linalg
 from retrograd._modes import modes
-from retrograd.arrays import Raw
+from retrograd.arrays import Raw, dtypes
 from retrograd.autograd._wrap import wrap
 from retrograd.autograd.grad_mode import no_grad
 from retrograd.ops.shapes.slicing import stack
@@ -32,7 +32,7 @@ def _gradients(parameters: list[Any]) -> list[Any]:
 
 def _norm(x: Any, norm_type: float) -> Any:
     data = x._data
-    if isinstance(data, arrays.ndarray) and data.dtype.kind in "fcV" and data.size:
+    if isinstance(data, arrays.ndarray) and data.dtype.kind in dtypes.INEXACT and data.size:
         return wrap(arrays.statistics.vector_norm(data, norm_type, None, False))
     return linalg.vector_norm(x, norm_type)
 

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from retrograd import arrays
+from retrograd.arrays import dtypes
 from retrograd.ops import linear
 from retrograd.ops._lifted import bare, checked_by_line
 from retrograd.ops._operation import raw
@@ -146,7 +147,7 @@ def check_square(function: str, x: Any, name: str = "A") -> None:
 def check_float(function: str, x: Any, low_precision: bool = True) -> None:
     """Refuse integers and, unless ``low_precision``, half floats."""
     dtype = raw(x).dtype
-    if dtype.kind not in "fcV":
+    if dtype.kind not in dtypes.INEXACT:
         raise RuntimeError(
             f"{function}: Expected a floating point or complex tensor as input. "
             f"Got {type_word(dtype)}"

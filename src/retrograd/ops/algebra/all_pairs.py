@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 from retrograd import arrays
-from retrograd.arrays import Raw
+from retrograd.arrays import Raw, dtypes
 from retrograd.ops import linear
 from retrograd.ops._batching_declarations import Leading
 from retrograd.ops._dims import broadcast, one_dim
@@ -169,7 +169,7 @@ def _check_cdist(x1: Any, x2: Any, p: float) -> None:
             f"X1 and X2 must have the same number of columns. X1: {x1.shape[-1]} X2: {x2.shape[-1]}"
         )
     for name, x in (("X1", x1), ("X2", x2)):
-        if raw(x).dtype.kind not in "fV":
+        if raw(x).dtype.kind not in dtypes.FLOATS:
             raise RuntimeError(
                 f"cdist only supports floating-point dtypes, {name} got: {type_word(raw(x).dtype)}"
             )
@@ -177,8 +177,8 @@ def _check_cdist(x1: Any, x2: Any, p: float) -> None:
         raise RuntimeError("cdist only supports non-negative p values")
     broadcast(tuple(x1.shape[:-2]), tuple(x2.shape[:-2]))
     a, b = raw(x1).dtype, raw(x2).dtype
-    if a.name == "float16":
-        raise NotImplementedError("\"cdist\" not implemented for 'Half'")
+    if a.itemsize == 2:
+        raise NotImplementedError(f"\"cdist\" not implemented for '{type_word(a)}'")
     if a != b:
         raise RuntimeError(f"expected scalar type {type_word(a)} but found {type_word(b)}")
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import Any
 
 from retrograd import arrays
-from retrograd.arrays import Raw
+from retrograd.arrays import Raw, dtypes
 from retrograd.ops import linear
 from retrograd.ops._operation import Operation, composite, raw
 from retrograd.ops._public import public
@@ -188,7 +188,7 @@ eigenvalues_alone = composite(
 
 def _check_eig(function: str, A: Any) -> None:
     check_square(function, A)
-    if raw(A).dtype.kind not in "fc":
+    if raw(A).dtype.kind not in dtypes.INEXACT:
         raise RuntimeError(f"Unknown Complex ScalarType for {type_word(raw(A).dtype)}")
     check_kernel("linalg_eig_out_cpu", A)
 

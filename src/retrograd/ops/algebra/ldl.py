@@ -15,6 +15,7 @@ from retrograd.ops._public import public
 from retrograd.ops._results import named_result
 from retrograd.ops.algebra._matrix import (
     check_float,
+    check_kernel,
     check_square,
     check_tensors,
     refuse,
@@ -97,6 +98,7 @@ def ldl_factor(A: Any, *, hermitian: bool = False) -> Any:
 def _factored(function: str, A: Any, hermitian: bool, check_errors: bool) -> Any:
     check_square("torch.linalg.ldl_factor_ex", A)
     check_float("torch.linalg.ldl_factor_ex", A)
+    check_kernel("ldl_factor_kernel_cpu", A)
     result = ldl_factored(A, hermitian=bool(hermitian))
     if check_errors:
         refuse(arrays.linalg.refuse_zero_block, function, result[2], A)
@@ -145,9 +147,11 @@ def _check_systems(LD: Any, pivots: Any, B: Any) -> None:
             f"Expected b and A to have the same dtype, but found b of type {type_word(B.dtype)} "
             f"and A of type {type_word(LD.dtype)} instead."
         )
+    check_float(name, LD)
     if LD.shape[-1] != B.shape[-2]:
         n, (rows, columns) = LD.shape[-1], B.shape[-2:]
         raise RuntimeError(
             f"Incompatible matrix sizes for {name}: each A matrix is {n} by {n} but each b matrix "
             f"is {rows} by {columns}"
         )
+    check_kernel("ldl_solve_kernel_cpu", LD)

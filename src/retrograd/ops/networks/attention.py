@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 from retrograd import arrays
-from retrograd.arrays import Raw
+from retrograd.arrays import Raw, dtypes
 from retrograd.ops import linear, products
 from retrograd.ops._batching import BatchLevel, folded, unfolded
 from retrograd.ops._batching_declarations import own
@@ -230,7 +230,7 @@ def _as_one(query: Any, key: Any, value: Any, attn_mask: Any, enable_gqa: bool) 
     q, k, v = raw(query), raw(key), raw(value)
     if not q.ndim == k.ndim == v.ndim == 4 or not q.shape[3] == k.shape[3] == v.shape[3] > 0:
         return False
-    if any(x.strides[3] != x.itemsize for x in (q, k, v)) or q.dtype.kind != "f":
+    if any(x.strides[3] != x.itemsize for x in (q, k, v)) or q.dtype.kind not in dtypes.FLOATS:
         return False
     same_heads = q.shape[1] == k.shape[1] == v.shape[1]
     grouped = enable_gqa and k.shape[1] == v.shape[1] and q.shape[1] % k.shape[1] == 0

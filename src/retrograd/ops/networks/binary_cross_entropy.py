@@ -204,6 +204,6 @@ def binary_cross_entropy_with_logits(
         not_differentiable("binary_cross_entropy_with_logits", name, value, forward=True)
     loss = bce_logits_op(input, target, weight, pos_weight, reduction=reduction)
     common = dtypes.result_type([raw(input), raw(target)])  # weights do not count
-    if common.kind not in "fV" or raw(loss).dtype == common:
+    if common.kind not in dtypes.FLOATS or raw(loss).dtype == common:
         return loss
     return to_dtype(loss, dtype=common)

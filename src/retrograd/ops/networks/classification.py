@@ -226,7 +226,7 @@ def _check_nll(self: Raw, target: Raw, weight: Raw | None, word: str) -> None:
         raise RuntimeError(
             f"expected target dtype to be Long or Byte, but got {dtypes.type_word(target.dtype)}"
         )
-    if self.dtype.kind not in "fV":
+    if self.dtype.kind not in dtypes.FLOATS:
         kernel(word, "biuc")(self)
     if weight is not None and weight.dtype != self.dtype:
         words = (dtypes.type_word(x.dtype) for x in (self, weight))
@@ -460,7 +460,7 @@ def _of_probabilities(
     input: Any, target: Any, weight: Any, class_dim: int, reduction: str, ignore_index: int,
     label_smoothing: float,
 ) -> Any:  # fmt: skip
-    if raw(target).dtype.kind not in "fV":
+    if raw(target).dtype.kind not in dtypes.FLOATS:
         raise RuntimeError(
             "Expected floating point type for target with class probabilities, got "
             f"{dtypes.type_word(raw(target).dtype)}"

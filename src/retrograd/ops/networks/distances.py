@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from retrograd import arrays
-from retrograd.arrays import Raw
+from retrograd.arrays import Raw, dtypes
 from retrograd.ops import linear
 from retrograd.ops._dims import broadcast, one_dim
 from retrograd.ops._operation import composite, raw, reduction, undifferentiable
@@ -81,7 +81,7 @@ def cosine_similarity(x1: Any, x2: Any, dim: int = 1, eps: float = 1e-8) -> Any:
         tensor(0.7071)
     """
     common = arrays.dtypes.promote(raw(x1).dtype, raw(x2).dtype)
-    if common.kind not in "fV":
+    if common.kind not in dtypes.FLOATS:
         raise RuntimeError(
             "expected common dtype to be floating point, yet common dtype is "
             f"{arrays.dtypes.type_word(common)}"
@@ -203,7 +203,7 @@ def pdist(input: Any, p: float = 2.0) -> Any:
     """
     if input.ndim != 2:
         raise RuntimeError(f"pdist only supports 2D tensors, got: {input.ndim}D")
-    if raw(input).dtype.kind not in "fV":
+    if raw(input).dtype.kind not in dtypes.FLOATS:
         raise RuntimeError("pdist only supports floating-point dtypes")
     if p < 0:
         raise RuntimeError("pdist only supports non-negative p values")

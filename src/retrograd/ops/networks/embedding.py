@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from retrograd import arrays
-from retrograd.arrays import Raw
+from retrograd.arrays import Raw, dtypes
 from retrograd.ops import linear
 from retrograd.ops._arguments import check_int
 from retrograd.ops._batching import BatchLevel, folded, unfolded
@@ -454,7 +454,7 @@ def _shown(value: Any) -> str:
 
 def _check_arrays(table: Raw, indices: Raw, offsets: Raw, factors: Raw | None) -> None:
     name = "embedding_bag"
-    if table.dtype.kind not in "fV":
+    if table.dtype.kind not in dtypes.FLOATS:
         word = type_word(table.dtype)
         kind = f"CPU{word}Type" if table.dtype.kind == "c" else f"torch.{word}Tensor"
         raise RuntimeError(
@@ -522,7 +522,7 @@ def embedding_bag(
         tensor([[6., 8.],
                 [3., 4.]])
     """
-    if raw(weight).dtype.name == "int64" and raw(input).dtype.kind in "fV":
+    if raw(weight).dtype.name == "int64" and raw(input).dtype.kind in dtypes.FLOATS:
         input, weight = weight, input  # the order that older programs have them in
     _check_bags(input, weight, offsets, mode, sparse, scale_grad_by_freq, per_sample_weights)
     _check_indices(input, "embedding_bag")

@@ -12,7 +12,7 @@ from itertools import product
 from typing import Any, NamedTuple
 
 from retrograd import arrays
-from retrograd.arrays import Raw
+from retrograd.arrays import Raw, dtypes
 from retrograd.ops import linear
 from retrograd.ops._arguments import check_int
 from retrograd.ops._dims import sizes_of
@@ -437,7 +437,7 @@ def affine_grid(theta: Any, size: Any, align_corners: bool | None = None) -> Any
                   [ 1.,  0.]]]])
     """
     dtype = raw(theta).dtype
-    if dtype.kind not in "fV":
+    if dtype.kind not in dtypes.FLOATS:
         raise ValueError(f"Expected theta to have floating point type, but got torch.{dtype.name}")
     sizes = sizes_of("affine_grid_generator", "size", 2, size)
     if len(sizes) not in (4, 5):

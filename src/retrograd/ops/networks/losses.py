@@ -128,7 +128,8 @@ def _weighted(errors: Any, input: Any, weight: Any, reduction: str, over_weights
 def check_fits_input(input: Any, target: Any) -> None:
     """Refuse a target of a dtype that losses in the dtype of the input cannot be cast from."""
     have, common = raw(input).dtype, dtypes.result_type([raw(input), raw(target)])
-    if have != common and (have.kind not in "fcV" or (common.kind == "c" and have.kind != "c")):
+    fits = have.kind in dtypes.INEXACT and (common.kind != "c" or have.kind == "c")
+    if have != common and not fits:
         words = [dtypes.type_word(d) for d in (common, have)]
         raise RuntimeError(
             f"result type {words[0]} can't be cast to the desired output type {words[1]}"

@@ -6,7 +6,7 @@ import warnings
 from typing import Any
 
 from retrograd import arrays
-from retrograd.arrays import Raw
+from retrograd.arrays import Raw, dtypes
 from retrograd.ops._dims import one_dim
 from retrograd.ops._operation import Operation, Singular, composite, detached, raw
 from retrograd.ops._public import public
@@ -44,7 +44,7 @@ def _check(name: str) -> Any:
     dimension."""
 
     def check(self: Raw, dim: int) -> None:
-        if self.dtype.kind in "fV":
+        if self.dtype.kind in dtypes.FLOATS:
             return
         last = "lastdim_" if dim >= self.ndim - 1 else ""
         kernel(f"{name}_{last}kernel_impl", "biuc")(self)

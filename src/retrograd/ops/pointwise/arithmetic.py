@@ -121,7 +121,7 @@ _addcdiv_of = Elementwise(
 def _fitting(value: Any, *operands: Any) -> Any:
     """A factor in the dtype of the product it scales; what does not fit is refused."""
     common = dtypes.result_type([raw(x) for x in operands])
-    if common.kind in "fcV" and not isinstance(value, complex):
+    if common.kind in dtypes.INEXACT and not isinstance(value, complex):
         return value
     return element(value, common).item()
 
@@ -237,7 +237,8 @@ def lerp(input: Any, end: Any, weight: Any) -> Any:
     for name, x in given.items():
         other = own if is_number(x) else raw(x).dtype
         # A weight with no dimensions is as good as a number, of whatever precision.
-        if other != own and not (name == "weight" and not raw(x).ndim and other.kind in "fV"):
+        free = name == "weight" and other.kind in dtypes.FLOATS
+        if other != own and not (free and not raw(x).ndim):
             raise RuntimeError(
                 f"expected dtype {c_name(own)} for `{name}` but got dtype {c_name(other)}"
             )
@@ -359,7 +360,7 @@ def ldexp(input: Any, other: Any) -> Any:
     check_tensor("ldexp", "input", 1, input)
     check_tensor("ldexp", "other", 2, other)
     kind = raw(other).dtype.kind
-    if raw(input).dtype.kind not in "fV" or kind not in "biu":
+    if raw(input).dtype.kind not in dtypes.FLOATS or kind not in "biu":
         return _ldexp(input, other)
     if kind == "b":
         raise NotImplementedError("\"ldexp_cpu_exp\" not implemented for 'Bool'")
@@ -367,7 +368,7 @@ def ldexp(input: Any, other: Any) -> Any:
 
 
 def _check_frexp(self: Raw) -> None:
-    if self.dtype.kind not in "fV":
+    if self.dtype.kind not in dtypes.FLOATS:
         raise RuntimeError("torch.frexp() only supports floating-point dtypes")
 
 

@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 from retrograd import arrays
-from retrograd.arrays import Raw
+from retrograd.arrays import Raw, dtypes
 from retrograd.arrays import _pointwise as pointwise
 from retrograd.ops._arguments import check_tensor, element, invalid_combination, is_number
 from retrograd.ops._operation import Elementwise, Linear, elementwise, raw
@@ -67,13 +67,13 @@ def _clamp_max(self: Raw, max: Any) -> Raw:
 
 # NumPy is faster with two bounds that are numbers than with one.
 def _at_least(self: Raw, min: Any) -> Raw:
-    if self.dtype.kind in "fV":
+    if self.dtype.kind in dtypes.FLOATS:
         return arrays.clip(self, min, math.inf)
     return arrays.clip(self, element(min, self.dtype), None)
 
 
 def _at_most(self: Raw, max: Any) -> Raw:
-    if self.dtype.kind in "fV":
+    if self.dtype.kind in dtypes.FLOATS:
         return arrays.clip(self, -math.inf, max)
     return arrays.clip(self, None, element(max, self.dtype))
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from retrograd import arrays
+from retrograd.arrays import dtypes
 from retrograd.ops import general, linear, selecting
 from retrograd.ops._arguments import invalid_combination
 from retrograd.ops._dims import Dims, is_integer, many_dims, one_dim
@@ -80,7 +81,7 @@ def sum(self: Any, dim: Dims = None, keepdim: bool = False, *, dtype: Any = None
 
 def check_mean_dtype(name: str, dtype: Any) -> None:
     """Refuse to compute a mean in a dtype that is asked for but has no fractions."""
-    if dtype is not None and dtype.numpy.kind not in "fcV":
+    if dtype is not None and dtype.numpy.kind not in dtypes.INEXACT:
         raise RuntimeError(
             f"{name}(): could not infer output dtype. Optional dtype must be either a floating "
             f"point or complex dtype. Got: {arrays.dtypes.type_word(dtype.numpy)}"
@@ -108,7 +109,7 @@ def mean(self: Any, dim: Dims = None, keepdim: bool = False, *, dtype: Any = Non
     check_mean_dtype("mean", dtype)
     self = in_dtype(self, dtype)
     given = raw(self).dtype
-    if given.kind not in "fcV":
+    if given.kind not in dtypes.INEXACT:
         raise RuntimeError(
             "mean(): could not infer output dtype. Input dtype must be either a floating point or "
             f"complex dtype. Got: {arrays.dtypes.type_word(given)}"

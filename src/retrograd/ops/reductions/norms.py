@@ -90,9 +90,9 @@ def _in_dtype(name: str, x: Any, dtype: Any) -> Any:
         return x
     have, want = raw(x).dtype, dtype.numpy
     asked, given = dtypes.type_word(want), dtypes.type_word(have)
-    if want.kind not in "fcV":
+    if want.kind not in dtypes.INEXACT:
         raise RuntimeError(f"{name}: dtype should be floating point or complex, but got {asked}")
-    if (want.kind == "c") != (have.kind == "c") or have.kind not in "fcV":
+    if (want.kind == "c") != (have.kind == "c") or have.kind not in dtypes.INEXACT:
         kind = "complex" if have.kind == "c" else "real"
         raise RuntimeError(f"{name}: dtype should be {kind} for {kind} inputs, but got {asked}")
     if dtypes.promote(have, want) != want:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from retrograd import arrays
-from retrograd.arrays import Raw
+from retrograd.arrays import Raw, dtypes
 from retrograd.ops import linear, products
 from retrograd.ops._dims import Dims, many_dims, numel, one_dim
 from retrograd.ops._lifted import bare
@@ -317,11 +317,11 @@ def nansum(input: Any, dim: Dims = None, keepdim: bool = False, *, dtype: Any = 
     _refuse_complex(raw(input))
     given, wanted = raw(input).dtype.kind, None if dtype is None else dtype.numpy.kind
     if wanted == "c":
-        if given in "fV":
+        if given in dtypes.FLOATS:
             word = arrays.dtypes.type_word(dtype.numpy)
             raise NotImplementedError(f"\"nansum_cpu\" not implemented for '{word}'")
         return reductions.sum(input, dim, keepdim, dtype=dtype)
-    if given in "fV" and wanted in ("b", "i", "u"):  # which have no NaN
+    if given in dtypes.FLOATS and wanted in ("b", "i", "u"):  # which have no NaN
         input = masked_fill(input, raw(isnan(input)), 0)
     self = reductions.in_dtype(input, dtype)
     total = nansum_op(self, dim=many_dims(dim, len(self.shape)), keepdim=bool(keepdim))

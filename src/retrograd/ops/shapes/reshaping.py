@@ -418,7 +418,7 @@ def view_as_complex(self: Any) -> Any:
         tensor([1.+2.j])
     """
     values = raw(self)
-    if values.dtype.kind not in "fV":
+    if values.dtype.kind != "f":  # not bfloat16 either
         raise RuntimeError(
             "view_as_complex is only supported for half, float and double tensors, but got a "
             f"tensor of scalar type: {arrays.dtypes.type_word(values.dtype)}"

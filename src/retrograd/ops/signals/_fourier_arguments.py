@@ -31,7 +31,7 @@ def checked_input(input: Any, name: str) -> Any:
 def promoted(input: Any, to_complex: bool = False) -> Any:
     """``input`` in a dtype that there are transforms for."""
     have = raw(input).dtype
-    wanted = have if have.kind in "fcV" else dtypes.default_float()
+    wanted = have if have.kind in dtypes.INEXACT else dtypes.default_float()
     if wanted.itemsize == 2:
         raise RuntimeError(f"Unsupported dtype {dtypes.type_word(wanted)}")
     if to_complex:

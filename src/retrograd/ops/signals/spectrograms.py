@@ -152,6 +152,8 @@ def stft(
     pieces = frames(signal, size=n_fft, step=hop_length)
     if window is not None:
         pieces = pieces * window
+    if (dtype := raw(pieces).dtype).itemsize == 2:
+        raise RuntimeError(f"MKL FFT doesn't support tensors of type: {dtypes.type_word(dtype)}")
     scaling = 1 if normalized else 0
     if is_complex:
         spectra = fft_c2c(pieces, dim=(2,), normalization=scaling, forward=True)
@@ -180,7 +182,7 @@ def _check_return(is_complex: bool, return_complex: bool | None) -> None:
 
 
 def _check_signal(call: Call, input: Any) -> None:
-    if raw(input).dtype.kind not in "fc":
+    if raw(input).dtype.kind not in dtypes.INEXACT:
         raise RuntimeError(f"{call()} : expected a tensor of floating point or complex values")
     if len(input.shape) not in (1, 2):
         raise RuntimeError(f"{call()} : expected a 1D or 2D tensor")
