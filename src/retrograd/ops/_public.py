@@ -24,7 +24,8 @@ the same words::
 - ``accepts``: what an operation of two operands takes for them. See ``ACCEPTS``.
 - ``doc``: what ``help`` shows: a summary and an example. ``documented`` adds the sections that
   elementwise operations have in common. A function has a docstring instead, which need not name
-  the arguments that ``ARGUMENTS`` documents, unless the function is loaded at import.
+  the arguments and results that ``ARGUMENTS`` and ``RESULTS`` document, unless the function is
+  loaded at import.
 
 ``NAMES`` holds what has been declared so far. What can be declared by modules that are not loaded
 yet is listed in ``_index``, which ``tests/generate_index.py`` writes.
@@ -72,6 +73,13 @@ ARGUMENTS = {
     "reduction": '"mean", "sum", or "none" for a loss per element.',
     "inplace": "overwrite the input.",
 }
+# What functions that take an argument return, if they do not say otherwise.
+RESULTS = {
+    "reduction": 'The loss: a scalar, or a tensor with a loss per element if ``reduction`` is '
+    '"none".',
+    "keepdim": "A tensor without the reduced dimensions, unless ``keepdim`` is true.",
+    "input": "A tensor of the shape of ``input``.",
+}
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -106,9 +114,10 @@ def declare(
     if accepts and accepts not in ACCEPTS:
         raise ValueError(f"{name}: accepts={accepts!r} is none of {[*ACCEPTS]}")
     if _binders and not is_operation:  # at import that would take too long
-        from retrograd.ops._sections import complete
+        from retrograd.ops._sections import complete, complete_result
 
         complete(target, ARGUMENTS)
+        complete_result(target, RESULTS)
     face = Face(name, target, doc, out, accepts, is_operation, axis, announces, False)
     _enter(face, public, (name, *alias.split()))
     if in_place:

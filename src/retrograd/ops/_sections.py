@@ -5,7 +5,8 @@
 inserted where it belongs.
 
 ``complete`` adds the arguments that mean the same in a whole family of functions or classes to the
-``Args:`` of those that take them and do not document them.
+``Args:`` of those that take them and do not document them. ``complete_result`` does the same for
+results that follow from an argument.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ SPATIAL = {1: ["L"], 2: ["H", "W"], 3: ["D", "H", "W"]}
 SIZES = {1: "an int", 2: "an int, or a tuple of 2", 3: "an int, or a tuple of 3"}
 _ORDER = ("", "Args", "Shape", "Returns", "Raises", "Example")
 _TITLE = re.compile(rf"^({'|'.join(_ORDER[1:])}):\n", re.MULTILINE)
+_NAMED = re.compile(r"(Returns|Tests whether|Whether|The|An?|Creates) ")  # the result, at once
 _ENTRY = re.compile(r"^ {4}(?=\S)", re.MULTILINE)  # where the text about an argument begins
 
 
@@ -96,6 +98,17 @@ def complete(target: T, meanings: Mapping[str, str]) -> T:
     args = "\n".join(f"    {entry}" for entry in entries)
     target.__doc__ = f"{text}\nArgs:\n{args}{gap}{rest}".rstrip()
     return target
+
+
+def complete_result(function: Callable[..., Any], results: Mapping[str, str]) -> None:
+    """Add a ``Returns:`` section to a docstring that has none: that of the first argument in
+    ``results`` that the function takes. What the summary names needs no section for its shape."""
+    doc, names = function.__doc__, _arguments(function)
+    if not doc or "Returns:\n" in doc:
+        return
+    name = next((name for name in results if name in names), "")
+    if name and not (name == "input" and _NAMED.match(doc)):
+        sections(f"Returns:\n    {results[name]}\n")(function)
 
 
 def complete_all(scope: Mapping[str, Any], meanings: Mapping[str, str]) -> None:

@@ -98,9 +98,6 @@ def threshold(input: Any, threshold: float, value: float) -> Any:
         threshold: the threshold.
         value: the value that replaces elements at or below the threshold.
 
-    Returns:
-        A tensor of the shape of ``input``.
-
     Example:
         >>> torch.nn.functional.threshold(torch.tensor([0.5, 1.5]), 1.0, 9.0)
         tensor([9.0000, 1.5000])
@@ -111,9 +108,6 @@ def threshold(input: Any, threshold: float, value: float) -> Any:
 @public("functional")
 def relu(input: Any, inplace: bool = False) -> Any:
     """Rectified linear unit: ``max(x, 0)``.
-
-    Returns:
-        A tensor of the shape of ``input``.
 
     Example:
         >>> torch.nn.functional.relu(torch.tensor([-1.0, 2.0]))
@@ -180,9 +174,6 @@ def hardtanh(input: Any, min_val: float = -1.0, max_val: float = 1.0) -> Any:
         min_val: lower bound.
         max_val: upper bound.
 
-    Returns:
-        A tensor of the shape of ``input``.
-
     Example:
         >>> torch.nn.functional.hardtanh(torch.tensor([-3.0, 0.5]))
         tensor([-1.0000,  0.5000])
@@ -196,9 +187,6 @@ def hardtanh(input: Any, min_val: float = -1.0, max_val: float = 1.0) -> Any:
 @with_inplace()
 def relu6(input: Any) -> Any:
     """Rectified linear unit with an upper bound: ``min(max(x, 0), 6)``.
-
-    Returns:
-        A tensor of the shape of ``input``.
 
     Example:
         >>> torch.nn.functional.relu6(torch.tensor([-1.0, 8.0]))
@@ -227,9 +215,6 @@ hardswish_op = elementwise(
 def hardswish(input: Any) -> Any:
     """Piecewise approximation of ``silu``: ``x * relu6(x + 3) / 6``.
 
-    Returns:
-        A tensor of the shape of ``input``.
-
     Example:
         >>> torch.nn.functional.hardswish(torch.tensor([-4.0, 0.0, 1.5]))
         tensor([-0.0000, 0.0000, 1.1250])
@@ -256,9 +241,6 @@ hardsigmoid_op = elementwise(
 @with_inplace()
 def hardsigmoid(input: Any) -> Any:
     """Piecewise linear approximation of ``sigmoid``: ``relu6(x + 3) / 6``.
-
-    Returns:
-        A tensor of the shape of ``input``.
 
     Example:
         >>> torch.nn.functional.hardsigmoid(torch.tensor([-4.0, 0.0]))
@@ -308,9 +290,6 @@ def softshrink(input: Any, lambd: float = 0.5) -> Any:
     Args:
         lambd: the threshold; not negative.
 
-    Returns:
-        A tensor of the shape of ``input``.
-
     Example:
         >>> torch.nn.functional.softshrink(torch.tensor([-2.0, 0.25]))
         tensor([-1.5000,  0.0000])
@@ -332,9 +311,6 @@ def hardshrink(input: Any, lambd: float = 0.5) -> Any:
     Args:
         lambd: the threshold.
 
-    Returns:
-        A tensor of the shape of ``input``.
-
     Example:
         >>> torch.nn.functional.hardshrink(torch.tensor([-2.0, 0.25]))
         tensor([-2.,  0.])
@@ -346,9 +322,6 @@ def hardshrink(input: Any, lambd: float = 0.5) -> Any:
 def tanhshrink(input: Any) -> Any:
     """Shrinkage by the hyperbolic tangent: ``x - tanh(x)``.
 
-    Returns:
-        A tensor of the shape of ``input``.
-
     Example:
         >>> torch.nn.functional.tanhshrink(torch.tensor([-1.0, 0.0, 2.0]))
         tensor([-0.2384,  0.0000,  1.0360])
@@ -359,9 +332,6 @@ def tanhshrink(input: Any) -> Any:
 @public("functional")
 def softsign(input: Any) -> Any:
     """Softsign: ``x / (1 + abs(x))``.
-
-    Returns:
-        A tensor of the shape of ``input``.
 
     Example:
         >>> torch.nn.functional.softsign(torch.tensor([-1.0, 3.0]))

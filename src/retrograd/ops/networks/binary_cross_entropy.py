@@ -95,9 +95,6 @@ def binary_cross_entropy(
         target: target probabilities, of the shape of ``input``.
         weight: a factor for each element, which broadcasts.
 
-    Returns:
-        The loss: a scalar, or a tensor with a loss per element if ``reduction`` is "none".
-
     Example:
         >>> torch.nn.functional.binary_cross_entropy(torch.tensor([0.5]), torch.tensor([1.0]))
         tensor(0.6931)
@@ -186,9 +183,6 @@ def binary_cross_entropy_with_logits(
         target: target probabilities, of the shape of ``input``.
         weight: a factor for each element, which broadcasts.
         pos_weight: a factor for the positive targets of each class, which broadcasts.
-
-    Returns:
-        The loss: a scalar, or a tensor with a loss per element if ``reduction`` is "none".
 
     Example:
         >>> F = torch.nn.functional

@@ -236,9 +236,6 @@ def torch_batch_norm(
         running_mean: running mean of shape ``(C,)``, or None. Updated in place in training.
         running_var: running variance of shape ``(C,)``, or None. Updated in place in training.
 
-    Returns:
-        A tensor of the shape of ``input``.
-
     Example:
         >>> x = torch.tensor([[1.0, 2.0], [3.0, 6.0]])
         >>> torch.batch_norm(x, None, None, None, None, True, 0.1, 1e-5)
@@ -332,9 +329,6 @@ def batch_norm(
         running_mean: running mean of shape ``(C,)``, or None. Updated in place in training.
         running_var: running variance of shape ``(C,)``, or None. Updated in place in training.
 
-    Returns:
-        A tensor of the shape of ``input``.
-
     Example:
         >>> x = torch.tensor([[1., 2.], [3., 6.]])
         >>> torch.nn.functional.batch_norm(x, None, None, training=True)
@@ -424,9 +418,6 @@ def torch_group_norm(
         input: the input, of shape ``(N, C, ...)``.
         num_groups: number of groups; divides ``C``.
 
-    Returns:
-        A tensor of the shape of ``input``.
-
     Example:
         >>> torch.group_norm(torch.tensor([[1.0, 3.0, 2.0, 6.0]]), 2)
         tensor([[-1.0000,  1.0000, -1.0000,  1.0000]])
@@ -496,9 +487,6 @@ def group_norm(
         input: the input, of shape ``(N, C, ...)``.
         num_groups: number of groups; divides ``C``.
 
-    Returns:
-        A tensor of the shape of ``input``.
-
     Example:
         >>> torch.nn.functional.group_norm(torch.tensor([[1., 3., 2., 6.]]), 2)
         tensor([[-1.0000,  1.0000, -1.0000,  1.0000]])
@@ -524,9 +512,6 @@ def torch_instance_norm(
 
     Args:
         input: the input, of shape ``(N, C, ...)``.
-
-    Returns:
-        A tensor of the shape of ``input``.
 
     Example:
         >>> x = torch.tensor([[[1.0, 3.0], [2.0, 6.0]]])
@@ -569,9 +554,6 @@ def instance_norm(
 
     Args:
         input: the input, of shape ``(N, C, ...)``.
-
-    Returns:
-        A tensor of the shape of ``input``.
 
     Example:
         >>> torch.nn.functional.instance_norm(torch.tensor([[[1., 3.], [2., 6.]]]))

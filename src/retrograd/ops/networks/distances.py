@@ -106,9 +106,6 @@ def normalize(input: Any, p: float = 2.0, dim: Any = 1, eps: float = 1e-12) -> A
         dim: the dimension, or dimensions, along which the vectors lie.
         eps: lower bound of the norm, which avoids division by zero.
 
-    Returns:
-        A tensor of the shape of ``input``.
-
     Example:
         >>> torch.nn.functional.normalize(torch.tensor([3.0, 4.0]), dim=0)
         tensor([0.6000, 0.8000])

@@ -73,9 +73,6 @@ def leaky_relu(input: Any, negative_slope: float = 0.01) -> Any:
     Args:
         negative_slope: slope for negative inputs.
 
-    Returns:
-        A tensor of the shape of ``input``.
-
     Example:
         >>> torch.nn.functional.leaky_relu(torch.tensor([-1.0, 2.0]), 0.5)
         tensor([-0.5000,  2.0000])
@@ -107,9 +104,6 @@ def prelu(input: Any, weight: Any) -> Any:
     Args:
         input: the input. Its channels are in dimension 1.
         weight: the slope for negative inputs: one for all channels, or one for each.
-
-    Returns:
-        A tensor of the shape of ``input``.
 
     Example:
         >>> torch.prelu(torch.tensor([-1.0, 2.0]), torch.tensor(0.25))
@@ -200,9 +194,6 @@ def rrelu(
         upper: upper bound of the uniform distribution.
         training: whether to draw the slopes.
 
-    Returns:
-        A tensor of the shape of ``input``.
-
     Example:
         >>> torch.nn.functional.rrelu(torch.tensor([-1.0, 2.0]), 0.25, 0.75)
         tensor([-0.5000,  2.0000])
@@ -282,9 +273,6 @@ def elu(input: Any, alpha: float = 1.0) -> Any:
     Args:
         alpha: the limit for negative inputs is ``-alpha``.
 
-    Returns:
-        A tensor of the shape of ``input``.
-
     Example:
         >>> torch.nn.functional.elu(torch.tensor([-1.0, 2.0]))
         tensor([-0.6321,  2.0000])
@@ -298,9 +286,6 @@ def selu(input: Any) -> Any:
 
     ``scale * x`` if ``x > 0``, else ``scale * alpha * (exp(x) - 1)``, with ``scale = 1.0507...``
     and ``alpha = 1.6732...``.
-
-    Returns:
-        A tensor of the shape of ``input``.
 
     Example:
         >>> torch.selu(torch.tensor([-1.0, 2.0]))
@@ -317,9 +302,6 @@ def celu(input: Any, alpha: float = 1.0) -> Any:
 
     Args:
         alpha: the limit for negative inputs is ``-alpha``; not 0.
-
-    Returns:
-        A tensor of the shape of ``input``.
 
     Example:
         >>> torch.celu(torch.tensor([-1.0, 2.0]), 0.5)

@@ -187,9 +187,6 @@ def mse_loss(
         weight: a weight for each element, which broadcasts. "mean" divides by the sum of the
             weights.
 
-    Returns:
-        The loss: a scalar, or a tensor with a loss per element if ``reduction`` is "none".
-
     Example:
         >>> torch.nn.functional.mse_loss(torch.tensor([1.0, 2.0]), torch.tensor([0.0, 0.0]))
         tensor(2.5000)
@@ -213,9 +210,6 @@ def l1_loss(
         target: the target, of the shape of ``input``.
         weight: a weight for each element, which broadcasts. "mean" divides by the sum of the
             weights.
-
-    Returns:
-        The loss: a scalar, or a tensor with a loss per element if ``reduction`` is "none".
 
     Example:
         >>> torch.nn.functional.l1_loss(torch.tensor([1.0, 2.0]), torch.tensor([0.0, 0.0]))
@@ -295,9 +289,6 @@ def smooth_l1_loss(
         target: the target, of the shape of ``input``.
         beta: difference at which the two parts meet; not negative.
 
-    Returns:
-        The loss: a scalar, or a tensor with a loss per element if ``reduction`` is "none".
-
     Example:
         >>> torch.nn.functional.smooth_l1_loss(torch.tensor([0.5, 2.0]), torch.tensor([0.0, 0.0]))
         tensor(0.8125)
@@ -325,9 +316,6 @@ def huber_loss(
         target: the target, of the shape of ``input``.
         delta: difference at which the two parts meet; positive.
         weight: a factor for each element. "mean" divides by the number of elements.
-
-    Returns:
-        The loss: a scalar, or a tensor with a loss per element if ``reduction`` is "none".
 
     Example:
         >>> torch.nn.functional.huber_loss(torch.tensor([0.5, 2.0]), torch.tensor([0.0, 0.0]))
@@ -368,9 +356,6 @@ def kl_div(
         reduction: "batchmean" (the sum divided by the size of the first dimension), "mean", "sum",
             or "none" for a value per element.
         log_target: whether the target holds logarithms of probabilities, too.
-
-    Returns:
-        The loss: a scalar, or a tensor with a loss per element if ``reduction`` is "none".
 
     Example:
         >>> half = torch.tensor([0.5, 0.5])
@@ -419,9 +404,6 @@ def poisson_nll_loss(
             ``target * log(target) - target + 0.5 * log(2 * pi * target)`` for targets above 1.
         eps: added to the rate before the logarithm, if ``log_input`` is False.
 
-    Returns:
-        The loss: a scalar, or a tensor with a loss per element if ``reduction`` is "none".
-
     Example:
         >>> torch.nn.functional.poisson_nll_loss(torch.tensor([0.0]), torch.tensor([2.0]))
         tensor(1.)
@@ -459,9 +441,6 @@ def gaussian_nll_loss(
         var: the variances: of the shape of ``input``, or with a last dimension of size 1 or none.
         full: add the constant ``0.5 * log(2 * pi)``.
         eps: lower bound of the variance.
-
-    Returns:
-        The loss: a scalar, or a tensor with a loss per element if ``reduction`` is "none".
 
     Example:
         >>> zero, one = torch.zeros(1), torch.ones(1)
@@ -506,9 +485,6 @@ def hinge_embedding_loss(
         input: distances.
         target: 1 for similar pairs, -1 for dissimilar ones.
         margin: distance from which on dissimilar pairs cost nothing.
-
-    Returns:
-        The loss: a scalar, or a tensor with a loss per element if ``reduction`` is "none".
 
     Example:
         >>> F = torch.nn.functional

@@ -261,9 +261,6 @@ def soft_margin_loss(
         input: scores.
         target: 1 or -1, of the shape of ``input``.
 
-    Returns:
-        The loss: a scalar, or a tensor with a loss per element if ``reduction`` is "none".
-
     Example:
         >>> torch.nn.functional.soft_margin_loss(torch.tensor([0.0]), torch.tensor([1.0]))
         tensor(0.6931)

@@ -135,9 +135,6 @@ def layer_norm(
         bias: summands of shape ``normalized_shape``, or None.
         eps: added to the variance.
 
-    Returns:
-        A tensor of the shape of ``input``.
-
     Example:
         >>> torch.nn.functional.layer_norm(torch.tensor([[1., 2., 3.]]), (3,))
         tensor([[-1.2247,  0.0000,  1.2247]])
@@ -164,9 +161,6 @@ def torch_layer_norm(
         bias: summands of shape ``normalized_shape``, or None.
         eps: added to the variance.
         cudnn_enable: no effect.
-
-    Returns:
-        A tensor of the shape of ``input``.
 
     Example:
         >>> torch.layer_norm(torch.tensor([[1.0, 2.0, 3.0]]), (3,))
@@ -212,9 +206,6 @@ def rms_norm(
         weight: factors of shape ``normalized_shape``, or None.
         eps: added to the mean square; the machine epsilon of the dtype by default.
 
-    Returns:
-        A tensor of the shape of ``input``.
-
     Example:
         >>> torch.nn.functional.rms_norm(torch.tensor([3., 4.]), (2,))
         tensor([0.8485, 1.1314])
@@ -248,9 +239,6 @@ def local_response_norm(
         alpha: factor of the mean square.
         beta: exponent.
         k: additive constant.
-
-    Returns:
-        A tensor of the shape of ``input``.
 
     Example:
         >>> x = torch.tensor([[[1.0], [2.0]]])

@@ -414,9 +414,6 @@ def channel_shuffle(input: Any, groups: int) -> Any:
         input: the input, of shape ``(N, C, ...)``.
         groups: number of groups; divides ``C``.
 
-    Returns:
-        A tensor of the shape of ``input``.
-
     Example:
         >>> torch.channel_shuffle(torch.arange(4.0).reshape(1, 4, 1), 2).flatten()
         tensor([0., 2., 1., 3.])

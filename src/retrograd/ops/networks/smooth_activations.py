@@ -60,9 +60,6 @@ def gelu(input: Any, approximate: str = "none") -> Any:
         approximate: "none" for the exact function, "tanh" for
             ``0.5 * x * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 * x**3)))``.
 
-    Returns:
-        A tensor of the shape of ``input``.
-
     Example:
         >>> torch.nn.functional.gelu(torch.tensor([-1.0, 0.0, 1.0]))
         tensor([-0.1587,  0.0000,  0.8413])
@@ -109,9 +106,6 @@ mish_op = elementwise(
 def silu(input: Any) -> Any:
     """Sigmoid linear unit, also called swish: ``x * sigmoid(x)``.
 
-    Returns:
-        A tensor of the shape of ``input``.
-
     Example:
         >>> torch.nn.functional.silu(torch.tensor([-1.0, 0.0, 1.0]))
         tensor([-0.2689,  0.0000,  0.7311])
@@ -123,9 +117,6 @@ def silu(input: Any) -> Any:
 @with_inplace()
 def mish(input: Any) -> Any:
     """Mish: ``x * tanh(softplus(x))``.
-
-    Returns:
-        A tensor of the shape of ``input``.
 
     Example:
         >>> torch.nn.functional.mish(torch.tensor([-1.0, 0.0, 1.0]))
@@ -167,9 +158,6 @@ def softplus(input: Any, beta: float = 1.0, threshold: float = 20.0) -> Any:
     Args:
         beta: how closely the function follows ReLU.
         threshold: where ``beta * x`` is above it, the result is ``x``.
-
-    Returns:
-        A tensor of the shape of ``input``.
 
     Example:
         >>> torch.nn.functional.softplus(torch.tensor([-1.0, 0.0, 30.0]))
@@ -216,9 +204,6 @@ def logsigmoid(input: Any) -> Any:
     """Logarithm of the sigmoid: ``log(1 / (1 + exp(-x)))``.
 
     It is computed without underflow for large negative inputs.
-
-    Returns:
-        A tensor of the shape of ``input``.
 
     Example:
         >>> torch.nn.functional.logsigmoid(torch.tensor([-100.0, 0.0]))

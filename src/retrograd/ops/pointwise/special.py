@@ -382,9 +382,6 @@ def round(input: Any, *, decimals: int = 0) -> Any:
     Args:
         decimals: number of decimal places; negative for tens, hundreds and so on.
 
-    Returns:
-        A tensor of the same shape as ``input``.
-
     Example:
         >>> torch.special.round(torch.tensor([1.234, 5.678]), decimals=1)
         tensor([1.2000, 5.7000])

@@ -248,9 +248,6 @@ def norm(
         dim: dimension or dimensions to reduce; all by default.
         dtype: dtype to compute in.
 
-    Returns:
-        A tensor without the reduced dimensions, unless ``keepdim`` is true.
-
     Example:
         >>> x = torch.tensor([[3., 0.], [4., 1.]])
         >>> torch.norm(x, dim=0), torch.norm(x, torch.inf)

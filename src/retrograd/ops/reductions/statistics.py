@@ -175,9 +175,6 @@ def var(
 ) -> Any:  # fmt: skip
     """The variance of all elements, or of the elements along dimensions.
 
-    Returns:
-        A tensor without the reduced dimensions, unless ``keepdim`` is true.
-
     Example:
         >>> torch.var(torch.tensor([[1., 3.], [2., 8.]]), dim=1)
         tensor([ 2., 18.])
@@ -194,9 +191,6 @@ def std(
     correction: Any = None,
 ) -> Any:  # fmt: skip
     """The standard deviation of all elements, or of the elements along dimensions.
-
-    Returns:
-        A tensor without the reduced dimensions, unless ``keepdim`` is true.
 
     Example:
         >>> torch.std(torch.tensor([1., 3., 5.]))
@@ -273,9 +267,6 @@ def logsumexp(input: Any, dim: Dims, keepdim: bool = False) -> Any:
     Args:
         dim: dimension or dimensions to reduce.
 
-    Returns:
-        A tensor without the reduced dimensions, unless ``keepdim`` is true.
-
     Example:
         >>> torch.logsumexp(torch.tensor([100., 100.]), 0)
         tensor(100.6931)
@@ -307,9 +298,6 @@ def nansum(input: Any, dim: Dims = None, keepdim: bool = False, *, dtype: Any = 
         dim: dimension or dimensions to reduce; all by default.
         dtype: dtype to convert ``input`` to before the computation.
 
-    Returns:
-        A tensor without the reduced dimensions, unless ``keepdim`` is true.
-
     Example:
         >>> torch.nansum(torch.tensor([1., torch.nan, 2.]))
         tensor(3.)
@@ -336,9 +324,6 @@ def nanmean(input: Any, dim: Dims = None, keepdim: bool = False, *, dtype: Any =
         input: the input tensor, floating-point or complex.
         dim: dimension or dimensions to reduce; all by default.
         dtype: dtype to convert ``input`` to before the computation.
-
-    Returns:
-        A tensor without the reduced dimensions, unless ``keepdim`` is true.
 
     Example:
         >>> torch.nanmean(torch.tensor([1., torch.nan, 2.]))

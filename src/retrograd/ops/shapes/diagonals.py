@@ -320,9 +320,6 @@ def tril(input: Any, diagonal: int = 0) -> Any:
         diagonal: The highest diagonal to keep: 0 is the main diagonal, positive numbers are above
             it, negative ones below.
 
-    Returns:
-        A tensor of the shape of ``input``.
-
     Example:
         >>> torch.tril(torch.tensor([[1, 2], [3, 4]]))
         tensor([[1, 0],
@@ -339,9 +336,6 @@ def triu(input: Any, diagonal: int = 0) -> Any:
         input: A matrix, or a batch of matrices.
         diagonal: The lowest diagonal to keep: 0 is the main diagonal, positive numbers are above
             it, negative ones below.
-
-    Returns:
-        A tensor of the shape of ``input``.
 
     Example:
         >>> torch.triu(torch.tensor([[1, 2], [3, 4]]))

@@ -309,9 +309,6 @@ def scatter(
         reduce: ``"add"`` or ``"multiply"`` combines the elements with those of ``input`` instead of
             replacing them.
 
-    Returns:
-        A tensor of the shape of ``input``.
-
     Example:
         >>> torch.zeros(2, 3).scatter(1, torch.tensor([[2], [0]]), 1.0)
         tensor([[0., 0., 1.],
@@ -355,9 +352,6 @@ def scatter_add(input: Any, dim: int, index: Any, src: Any) -> Any:
         index: A tensor of integers with as many dimensions as ``input``. Indices may repeat.
         src: The elements to add, a tensor at least as large as ``index``.
 
-    Returns:
-        A tensor of the shape of ``input``.
-
     Example:
         >>> torch.zeros(3).scatter_add(0, torch.tensor([0, 2, 0]), torch.tensor([1., 2., 3.]))
         tensor([4., 0., 2.])
@@ -386,9 +380,6 @@ def scatter_reduce(
         src: The elements to combine.
         reduce: ``"sum"``, ``"prod"``, ``"mean"``, ``"amax"`` or ``"amin"``.
         include_self: Whether the elements of ``input`` take part in the reduction.
-
-    Returns:
-        A tensor of the shape of ``input``.
 
     Example:
         >>> x, to = torch.tensor([1., 5., 3.]), torch.tensor([0, 1, 0])

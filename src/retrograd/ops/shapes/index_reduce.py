@@ -81,9 +81,6 @@ def index_reduce(
         reduce: ``"prod"``, ``"mean"``, ``"amax"`` or ``"amin"``.
         include_self: Whether the elements of ``input`` take part in the reduction.
 
-    Returns:
-        A tensor of the shape of ``input``.
-
     Example:
         >>> x = torch.tensor([[1.0, 4.0], [2.0, 3.0]])
         >>> torch.zeros(1, 2).index_reduce(0, torch.tensor([0, 0]), x, "amax")

@@ -214,9 +214,6 @@ def index_add(input: Any, dim: int, index: Any, source: Any, *, alpha: Any = 1) 
         source: The slices to add.
         alpha: A factor that ``source`` is multiplied by.
 
-    Returns:
-        A tensor of the shape of ``input``.
-
     Example:
         >>> torch.zeros(2, 2).index_add(0, torch.tensor([1, 1]), torch.ones(2, 2))
         tensor([[0., 0.],
@@ -276,9 +273,6 @@ def index_copy(input: Any, dim: int, index: Any, source: Any) -> Any:
         index: For each slice of ``source``, the index of the slice of ``input`` that it replaces.
         source: The slices to copy.
 
-    Returns:
-        A tensor of the shape of ``input``.
-
     Example:
         >>> torch.zeros(2, 2).index_copy(0, torch.tensor([1]), torch.ones(1, 2))
         tensor([[0., 0.],
@@ -333,9 +327,6 @@ def index_fill(input: Any, dim: int, index: Any, value: Any) -> Any:
         dim: The dimension along which slices are taken.
         index: A vector of integers, the indices of the slices.
         value: A number, or a tensor without dimensions.
-
-    Returns:
-        A tensor of the shape of ``input``.
 
     Example:
         >>> torch.zeros(2, 2).index_fill(1, torch.tensor([0]), 5.0)

@@ -197,9 +197,6 @@ def roll(input: Any, shifts: Any, dims: Any = None) -> Any:
         dims: The dimensions to shift along. By default, the tensor is flattened, shifted, and given
             its shape back.
 
-    Returns:
-        A tensor of the shape of ``input``.
-
     Example:
         >>> torch.roll(torch.tensor([1, 2, 3]), 1)
         tensor([3, 1, 2])

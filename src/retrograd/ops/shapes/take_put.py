@@ -103,9 +103,6 @@ def put(input: Any, index: Any, source: Any, accumulate: bool = False) -> Any:
         source: The elements, as many as there are indices.
         accumulate: Whether the elements are added to those of ``input`` instead of replacing them.
 
-    Returns:
-        A tensor of the shape of ``input``.
-
     Example:
         >>> torch.put(torch.zeros(2, 2), torch.tensor([3, 0]), torch.tensor([1.0, 2.0]))
         tensor([[2., 0.],
@@ -137,9 +134,6 @@ def index_put(input: Any, indices: Sequence[Any], values: Any, accumulate: bool 
         values: A tensor that can be broadcast to the shape of ``input[indices]``.
         accumulate: Whether the values are added to the elements instead of replacing them. Indices
             may repeat then.
-
-    Returns:
-        A tensor of the shape of ``input``.
 
     Example:
         >>> at = (torch.tensor([0, 0]), torch.tensor([1, 1]))
