@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 from retrograd.nn import functional as F
-from retrograd.nn.module import Module
+from retrograd.nn._options import Family
 from retrograd.tensor._tensor import Tensor
 
 SAME_SHAPE = """\
@@ -15,7 +15,7 @@ Shape:
 """
 
 
-class Loss(Module):
+class Loss(Family):
     """A function of ``nn.functional`` on predictions and targets, with options as attributes."""
 
     function: ClassVar[str] = ""

@@ -1,4 +1,4 @@
-"""Layers that apply a function of ``nn.functional`` and have no parameters."""
+"""Bases of layers that differ in what they call, or in how many dimensions they work on."""
 
 from __future__ import annotations
 
@@ -6,11 +6,32 @@ from typing import Any, ClassVar
 
 from retrograd.nn import functional
 from retrograd.nn.module import Module
+from retrograd.ops._sections import sections
 from retrograd.tensor._tensor import Tensor
 
 
-class WithOptions(Module):
-    """A layer that calls a function with the options that it was constructed with.
+class Family(Module):
+    """Layers that differ in attributes of their classes, which are given as
+    ``class ZeroPad2d(_Padding, spatial=2, mode="constant")``.
+
+    ``shared`` are the sections that their docstrings have in common.
+    """
+
+    shared: ClassVar[str] = ""
+    spatial: ClassVar[int]  # how many dimensions the layer works on, beside batch and channels
+
+    def __init_subclass__(cls, spatial: int = 0, **attributes: Any) -> None:
+        super().__init_subclass__()
+        for name, value in attributes.items():
+            setattr(cls, name, value)
+        if spatial:
+            cls.spatial = spatial
+        if cls.shared and (spatial or attributes):  # not of a user's class
+            sections(cls.shared, spatial)(cls)
+
+
+class WithOptions(Family):
+    """A layer without parameters: a function, called with the options of the constructor.
 
     A subclass names the function, of ``nn.functional``, and the options that it prints. Options are
     attributes.

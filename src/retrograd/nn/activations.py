@@ -8,7 +8,6 @@ from retrograd.nn import functional as F
 from retrograd.nn._options import WithOptions
 from retrograd.nn.module import Module
 from retrograd.nn.parameter import Parameter
-from retrograd.ops._sections import sections
 from retrograd.tensor._creation import full
 from retrograd.tensor._tensor import Tensor
 
@@ -16,32 +15,26 @@ from retrograd.tensor._tensor import Tensor
 class _Pointwise(WithOptions):
     """An activation. Unless a subclass has a constructor of its own, it takes no options."""
 
+    shared = "Shape:\n    Input and output: any shape.\n"
+
     def __init__(self) -> None:
         super().__init__()
-
-    def __init_subclass__(cls) -> None:
-        if cls.__module__ == __name__:  # not of a user's
-            sections("Shape:\n    Input and output: any shape.\n")(cls)
 
 
 class _Activation(_Pointwise):
     """An activation that can overwrite its input."""
 
+    shared = f"Args:\n    inplace: overwrite the input.\n\n{_Pointwise.shared}"
     unless_default: ClassVar[dict[str, Any]] = {"inplace": False}
 
     def __init__(self, inplace: bool = False) -> None:
         WithOptions.__init__(self, inplace=inplace)
 
-    def __init_subclass__(cls) -> None:
-        super().__init_subclass__()
-        if cls.__module__ == __name__:
-            sections("Args:\n    inplace: overwrite the input.\n")(cls)
-
 
 # -- piecewise linear --------------------------------------------------------------------------
 
 
-class ReLU(_Activation):
+class ReLU(_Activation, function="relu"):
     """Rectified linear unit: ``max(0, x)``.
 
     Example:
@@ -49,10 +42,8 @@ class ReLU(_Activation):
         tensor([0., 2.])
     """
 
-    function = "relu"
 
-
-class ReLU6(_Activation):
+class ReLU6(_Activation, function="relu6"):
     """Rectified linear unit with an upper bound of 6: ``min(max(0, x), 6)``.
 
     Example:
@@ -60,10 +51,8 @@ class ReLU6(_Activation):
         tensor([0., 2., 6.])
     """
 
-    function = "relu6"
 
-
-class LeakyReLU(_Activation):
+class LeakyReLU(_Activation, function="leaky_relu"):
     """Leaky rectified linear unit: ``x`` if ``x > 0``, else ``negative_slope * x``.
 
     Args:
@@ -74,7 +63,6 @@ class LeakyReLU(_Activation):
         tensor([-0.1000,  2.0000])
     """
 
-    function = "leaky_relu"
     shown = ("negative_slope",)
 
     def __init__(self, negative_slope: float = 1e-2, inplace: bool = False) -> None:
@@ -118,7 +106,7 @@ class PReLU(Module):
         return f"num_parameters={self.num_parameters}"
 
 
-class RReLU(_Activation):
+class RReLU(_Activation, function="rrelu"):
     """Randomized leaky ReLU: ``x`` if ``x >= 0``, else ``a * x``.
 
     In training, ``a`` is drawn from the uniform distribution on ``[lower, upper]`` for each
@@ -133,7 +121,6 @@ class RReLU(_Activation):
         tensor([-0.2000,  2.0000])
     """
 
-    function = "rrelu"
     shown = ("lower", "upper")
 
     def __init__(
@@ -145,7 +132,7 @@ class RReLU(_Activation):
         return F.rrelu(input, self.lower, self.upper, self.training, self.inplace)
 
 
-class Threshold(_Activation):
+class Threshold(_Activation, function="threshold"):
     """``x`` if ``x > threshold``, else ``value``.
 
     Args:
@@ -157,14 +144,13 @@ class Threshold(_Activation):
         tensor([-5.,  2.])
     """
 
-    function = "threshold"
     shown = ("threshold", "value")
 
     def __init__(self, threshold: float, value: float, inplace: bool = False) -> None:
         WithOptions.__init__(self, threshold=threshold, value=value, inplace=inplace)
 
 
-class Hardtanh(_Activation):
+class Hardtanh(_Activation, function="hardtanh"):
     """Clamp to an interval: ``min(max(x, min_val), max_val)``.
 
     Args:
@@ -176,7 +162,6 @@ class Hardtanh(_Activation):
         tensor([-1.0000,  0.5000,  1.0000])
     """
 
-    function = "hardtanh"
     shown = ("min_val", "max_val")
 
     def __init__(
@@ -187,7 +172,7 @@ class Hardtanh(_Activation):
             raise AssertionError("max_val must be larger than min_val")
 
 
-class Hardsigmoid(_Activation):
+class Hardsigmoid(_Activation, function="hardsigmoid"):
     """Piecewise linear approximation of the sigmoid: ``min(max(x / 6 + 1 / 2, 0), 1)``.
 
     Example:
@@ -195,11 +180,10 @@ class Hardsigmoid(_Activation):
         tensor([0.0000, 0.5000, 0.7500])
     """
 
-    function = "hardsigmoid"
     unless_default: ClassVar[dict[str, Any]] = {}
 
 
-class Hardswish(_Activation):
+class Hardswish(_Activation, function="hardswish"):
     """``x * hardsigmoid(x)``, an approximation of ``SiLU``.
 
     Example:
@@ -207,7 +191,6 @@ class Hardswish(_Activation):
         tensor([-0.0000, 0.0000, 1.1250])
     """
 
-    function = "hardswish"
     unless_default: ClassVar[dict[str, Any]] = {}
 
 
@@ -219,7 +202,7 @@ class _Shrink(_Pointwise):
         return str(self.lambd)
 
 
-class Hardshrink(_Shrink):
+class Hardshrink(_Shrink, function="hardshrink"):
     """``x`` if ``abs(x) > lambd``, else 0.
 
     Args:
@@ -230,10 +213,8 @@ class Hardshrink(_Shrink):
         tensor([-1.,  0.,  2.])
     """
 
-    function = "hardshrink"
 
-
-class Softshrink(_Shrink):
+class Softshrink(_Shrink, function="softshrink"):
     """``x - lambd`` if ``x > lambd``, ``x + lambd`` if ``x < -lambd``, else 0.
 
     Args:
@@ -244,13 +225,11 @@ class Softshrink(_Shrink):
         tensor([-0.5000,  0.0000,  1.5000])
     """
 
-    function = "softshrink"
-
 
 # -- exponential and sigmoid units ---------------------------------------------------------------
 
 
-class ELU(_Activation):
+class ELU(_Activation, function="elu"):
     """Exponential linear unit: ``x`` if ``x > 0``, else ``alpha * (exp(x) - 1)``.
 
     Args:
@@ -261,14 +240,13 @@ class ELU(_Activation):
         tensor([-0.6321,  2.0000])
     """
 
-    function = "elu"
     shown = ("alpha",)
 
     def __init__(self, alpha: float = 1.0, inplace: bool = False) -> None:
         WithOptions.__init__(self, alpha=alpha, inplace=inplace)
 
 
-class CELU(_Activation):
+class CELU(_Activation, function="celu"):
     """Continuously differentiable exponential linear unit.
 
     Computes ``max(0, x) + min(0, alpha * (exp(x / alpha) - 1))``. Its derivative at zero is 1 for
@@ -282,14 +260,13 @@ class CELU(_Activation):
         tensor([-0.7869,  2.0000])
     """
 
-    function = "celu"
     shown = ("alpha",)
 
     def __init__(self, alpha: float = 1.0, inplace: bool = False) -> None:
         WithOptions.__init__(self, alpha=alpha, inplace=inplace)
 
 
-class SELU(_Activation):
+class SELU(_Activation, function="selu"):
     """Scaled exponential linear unit, of self-normalizing networks.
 
     Computes ``scale * x`` if ``x > 0``, else ``scale * alpha * (exp(x) - 1)``, with ``scale``
@@ -300,10 +277,8 @@ class SELU(_Activation):
         tensor([-1.1113,  2.1014])
     """
 
-    function = "selu"
 
-
-class SiLU(_Activation):
+class SiLU(_Activation, function="silu"):
     """Sigmoid linear unit, also called swish: ``x * sigmoid(x)``.
 
     Example:
@@ -311,10 +286,8 @@ class SiLU(_Activation):
         tensor([-0.2689,  1.7616])
     """
 
-    function = "silu"
 
-
-class Mish(_Activation):
+class Mish(_Activation, function="mish"):
     """``x * tanh(softplus(x))``.
 
     Example:
@@ -322,10 +295,8 @@ class Mish(_Activation):
         tensor([-0.3034,  1.9440])
     """
 
-    function = "mish"
 
-
-class GELU(_Pointwise):
+class GELU(_Pointwise, function="gelu"):
     """Gaussian error linear unit: ``x * Phi(x)``, Phi the normal distribution function.
 
     Args:
@@ -337,14 +308,13 @@ class GELU(_Pointwise):
         tensor([-0.1587,  1.9545])
     """
 
-    function = "gelu"
     shown = ("approximate",)
 
     def __init__(self, approximate: str = "none") -> None:
         WithOptions.__init__(self, approximate=approximate)
 
 
-class Softplus(_Pointwise):
+class Softplus(_Pointwise, function="softplus"):
     """Smooth approximation of ReLU: ``log(1 + exp(beta * x)) / beta``.
 
     Args:
@@ -356,14 +326,13 @@ class Softplus(_Pointwise):
         tensor([0.3133, 2.1269])
     """
 
-    function = "softplus"
     shown = ("beta", "threshold")
 
     def __init__(self, beta: float = 1.0, threshold: float = 20.0) -> None:
         WithOptions.__init__(self, beta=beta, threshold=threshold)
 
 
-class Sigmoid(_Pointwise):
+class Sigmoid(_Pointwise, function="sigmoid"):
     """Logistic function: ``1 / (1 + exp(-x))``.
 
     Example:
@@ -371,10 +340,8 @@ class Sigmoid(_Pointwise):
         tensor([0.2689, 0.5000])
     """
 
-    function = "sigmoid"
 
-
-class LogSigmoid(_Pointwise):
+class LogSigmoid(_Pointwise, function="logsigmoid"):
     """Logarithm of the logistic function: ``-log(1 + exp(-x))``.
 
     Example:
@@ -382,10 +349,8 @@ class LogSigmoid(_Pointwise):
         tensor([-1.3133, -0.6931])
     """
 
-    function = "logsigmoid"
 
-
-class Tanh(_Pointwise):
+class Tanh(_Pointwise, function="tanh"):
     """Hyperbolic tangent.
 
     Example:
@@ -393,10 +358,8 @@ class Tanh(_Pointwise):
         tensor([-0.7616,  0.9640])
     """
 
-    function = "tanh"
 
-
-class Tanhshrink(_Pointwise):
+class Tanhshrink(_Pointwise, function="tanhshrink"):
     """``x - tanh(x)``.
 
     Example:
@@ -404,18 +367,14 @@ class Tanhshrink(_Pointwise):
         tensor([-0.2384,  1.0360])
     """
 
-    function = "tanhshrink"
 
-
-class Softsign(_Pointwise):
+class Softsign(_Pointwise, function="softsign"):
     """``x / (1 + abs(x))``.
 
     Example:
         >>> torch.nn.Softsign()(torch.tensor([-1.0, 3.0]))
         tensor([-0.5000,  0.7500])
     """
-
-    function = "softsign"
 
 
 __all__ = [

@@ -10,7 +10,7 @@ from retrograd.ops._sections import sections
 from retrograd.tensor._tensor import Tensor
 
 
-class CrossEntropyLoss(WeightedLoss):
+class CrossEntropyLoss(WeightedLoss, function="cross_entropy"):
     """Cross entropy between logits and a target class, or target probabilities.
 
     For a target class ``y``: ``-weight[y] * log_softmax(input)[y]``. For target probabilities
@@ -34,8 +34,6 @@ class CrossEntropyLoss(WeightedLoss):
         tensor(0.1269)
     """
 
-    function = "cross_entropy"
-
     def __init__(
         self, weight: Any = None, size_average: bool | None = None, ignore_index: int = -100,
         reduce: bool | None = None, reduction: str = "mean", label_smoothing: float = 0.0,
@@ -44,7 +42,7 @@ class CrossEntropyLoss(WeightedLoss):
                          label_smoothing=label_smoothing)  # fmt: skip
 
 
-class NLLLoss(WeightedLoss):
+class NLLLoss(WeightedLoss, function="nll_loss"):
     """Negative log likelihood of a target class ``y``: ``-weight[y] * input[y]``.
 
     Args:
@@ -64,8 +62,6 @@ class NLLLoss(WeightedLoss):
         tensor(0.2877)
     """
 
-    function = "nll_loss"
-
     def __init__(
         self, weight: Any = None, size_average: bool | None = None, ignore_index: int = -100,
         reduce: bool | None = None, reduction: str = "mean",
@@ -74,7 +70,7 @@ class NLLLoss(WeightedLoss):
 
 
 @sections(SAME_SHAPE)
-class KLDivLoss(Loss):
+class KLDivLoss(Loss, function="kl_div"):
     """Kullback-Leibler divergence: ``target * (log(target) - input)`` for each element.
 
     The input is the logarithm of the predicted probabilities; the target holds the true ones.
@@ -91,8 +87,6 @@ class KLDivLoss(Loss):
         tensor(0.6931)
     """
 
-    function = "kl_div"
-
     def __init__(
         self, size_average: bool | None = None, reduce: bool | None = None,
         reduction: str = "mean", log_target: bool = False,
@@ -100,7 +94,7 @@ class KLDivLoss(Loss):
         super().__init__(size_average, reduce, reduction, log_target=log_target)
 
 
-class BCELoss(WeightedLoss):
+class BCELoss(WeightedLoss, function="binary_cross_entropy"):
     """Binary cross entropy of probabilities.
 
     ``-weight * (target * log(input) + (1 - target) * log(1 - input))``, with logarithms clamped
@@ -118,8 +112,6 @@ class BCELoss(WeightedLoss):
         tensor(0.3993)
     """
 
-    function = "binary_cross_entropy"
-
     def __init__(
         self, weight: Any = None, size_average: bool | None = None, reduce: bool | None = None,
         reduction: str = "mean",
@@ -127,7 +119,7 @@ class BCELoss(WeightedLoss):
         super().__init__(weight, size_average, reduce, reduction)
 
 
-class BCEWithLogitsLoss(Loss):
+class BCEWithLogitsLoss(Loss, function="binary_cross_entropy_with_logits"):
     """Binary cross entropy of logits: ``BCELoss`` of their sigmoid, without overflow.
 
     Args:
@@ -143,7 +135,6 @@ class BCEWithLogitsLoss(Loss):
         tensor(0.4100)
     """
 
-    function = "binary_cross_entropy_with_logits"
     weights = ("weight", "pos_weight")
 
     def __init__(
@@ -154,7 +145,7 @@ class BCEWithLogitsLoss(Loss):
 
 
 @sections(SAME_SHAPE)
-class SoftMarginLoss(Loss):
+class SoftMarginLoss(Loss, function="soft_margin_loss"):
     """Logistic loss of targets 1 and -1: ``log(1 + exp(-target * input))``.
 
     Example:
@@ -162,15 +153,13 @@ class SoftMarginLoss(Loss):
         tensor(0.4100)
     """
 
-    function = "soft_margin_loss"
-
     def __init__(
         self, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean"
     ) -> None:
         super().__init__(size_average, reduce, reduction)
 
 
-class MultiLabelMarginLoss(SoftMarginLoss):
+class MultiLabelMarginLoss(SoftMarginLoss, function="multilabel_margin_loss"):
     """Hinge loss of samples with several target classes.
 
     ``sum over targets y and other classes i of max(0, 1 - (input[y] - input[i])) / C``.
@@ -189,10 +178,8 @@ class MultiLabelMarginLoss(SoftMarginLoss):
         tensor(0.8500)
     """
 
-    function = "multilabel_margin_loss"
 
-
-class MultiLabelSoftMarginLoss(BCELoss):
+class MultiLabelSoftMarginLoss(BCELoss, function="multilabel_soft_margin_loss"):
     """``BCEWithLogitsLoss`` averaged over the classes of each sample.
 
     Args:
@@ -209,10 +196,8 @@ class MultiLabelSoftMarginLoss(BCELoss):
         tensor(0.4100)
     """
 
-    function = "multilabel_soft_margin_loss"
 
-
-class MultiMarginLoss(WeightedLoss):
+class MultiMarginLoss(WeightedLoss, function="multi_margin_loss"):
     """Multi-class hinge loss.
 
     For a target class ``y``: ``sum over i != y of max(0, margin - input[y] + input[i])**p / C``,
@@ -233,8 +218,6 @@ class MultiMarginLoss(WeightedLoss):
         tensor(0.2333)
     """
 
-    function = "multi_margin_loss"
-
     def __init__(
         self, p: int = 1, margin: float = 1.0, weight: Any = None,
         size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean",
@@ -249,7 +232,7 @@ class MultiMarginLoss(WeightedLoss):
             )
 
 
-class CTCLoss(Loss):
+class CTCLoss(Loss, function="ctc_loss"):
     """Connectionist temporal classification: negative log likelihood of a sequence of labels,
     summed over all its alignments with a longer sequence of predictions.
 
@@ -271,8 +254,6 @@ class CTCLoss(Loss):
         >>> torch.nn.CTCLoss()(log_probs, target, torch.tensor([4]), torch.tensor([2]))
         tensor(0.8432)
     """
-
-    function = "ctc_loss"
 
     def __init__(
         self, blank: int = 0, reduction: str = "mean", zero_infinity: bool = False

@@ -8,9 +8,8 @@ from typing import Any, ClassVar
 
 from retrograd.nn import functional as F
 from retrograd.nn import init
-from retrograd.nn.module import Module
+from retrograd.nn._options import Family
 from retrograd.nn.parameter import Parameter
-from retrograd.ops._sections import sections
 from retrograd.tensor._creation import empty
 from retrograd.tensor._tensor import Tensor
 
@@ -23,10 +22,9 @@ def sizes(value: Any, count: int) -> tuple[Any, ...]:
     return tuple(value) if isinstance(value, Iterable) else (value,) * count
 
 
-class _Convolution(Module):
+class _Convolution(Family):
     """The base of all convolutions. ``spatial`` is the number of dimensions of the window."""
 
-    spatial: ClassVar[int]
     transposed: ClassVar[bool] = False
     weight: Any
     bias: Any
@@ -127,6 +125,8 @@ Shape:
 
 
 class _Plain(_Convolution):
+    shared = _PLAIN
+
     def __init__(
         self, in_channels: int, out_channels: int, kernel_size: Any, stride: Any = 1,
         padding: Any = 0, dilation: Any = 1, groups: int = 1, bias: bool = True,
@@ -160,8 +160,7 @@ class _Plain(_Convolution):
         return widths
 
 
-@sections(_PLAIN, 1)
-class Conv1d(_Plain):
+class Conv1d(_Plain, spatial=1):
     """Convolution over sequences.
 
     Example:
@@ -169,11 +168,8 @@ class Conv1d(_Plain):
         torch.Size([1, 4, 5])
     """
 
-    spatial = 1
 
-
-@sections(_PLAIN, 2)
-class Conv2d(_Plain):
+class Conv2d(_Plain, spatial=2):
     """Convolution over images.
 
     Example:
@@ -184,19 +180,14 @@ class Conv2d(_Plain):
         torch.Size([1, 8, 4, 4])
     """
 
-    spatial = 2
 
-
-@sections(_PLAIN, 3)
-class Conv3d(_Plain):
+class Conv3d(_Plain, spatial=3):
     """Convolution over volumes.
 
     Example:
         >>> torch.nn.Conv3d(1, 4, kernel_size=(1, 3, 3))(torch.ones(2, 1, 5, 6, 7)).shape
         torch.Size([2, 4, 5, 4, 5])
     """
-
-    spatial = 3
 
 
 _TRANSPOSED = """\
@@ -228,6 +219,7 @@ Shape:
 
 
 class _Transposed(_Convolution):
+    shared = _TRANSPOSED
     transposed = True
 
     def __init__(
@@ -278,8 +270,7 @@ class _Transposed(_Convolution):
         return tuple(w - low for w, low in zip(wanted, least, strict=True))
 
 
-@sections(_TRANSPOSED, 1)
-class ConvTranspose1d(_Transposed):
+class ConvTranspose1d(_Transposed, spatial=1):
     """Transposed convolution over sequences.
 
     Example:
@@ -287,11 +278,8 @@ class ConvTranspose1d(_Transposed):
         torch.Size([1, 2, 10])
     """
 
-    spatial = 1
 
-
-@sections(_TRANSPOSED, 2)
-class ConvTranspose2d(_Transposed):
+class ConvTranspose2d(_Transposed, spatial=2):
     """Transposed convolution over images.
 
     Example:
@@ -299,19 +287,14 @@ class ConvTranspose2d(_Transposed):
         torch.Size([1, 3, 8, 8])
     """
 
-    spatial = 2
 
-
-@sections(_TRANSPOSED, 3)
-class ConvTranspose3d(_Transposed):
+class ConvTranspose3d(_Transposed, spatial=3):
     """Transposed convolution over volumes.
 
     Example:
         >>> torch.nn.ConvTranspose3d(2, 1, 2, stride=2)(torch.ones(1, 2, 2, 3, 4)).shape
         torch.Size([1, 1, 4, 6, 8])
     """
-
-    spatial = 3
 
 
 __all__ = [

@@ -32,7 +32,7 @@ class _Dropout(WithOptions):
         return result
 
 
-class Dropout(_Dropout):
+class Dropout(_Dropout, function="dropout"):
     """Dropout of single elements.
 
     In training, each element is zeroed with probability ``p``, and the others are multiplied by
@@ -51,11 +51,9 @@ class Dropout(_Dropout):
         tensor([1., 1., 1.])
     """
 
-    function = "dropout"
-
 
 @sections(_CHANNELS, 1)
-class Dropout1d(_Dropout):
+class Dropout1d(_Dropout, function="dropout1d"):
     """Dropout of whole channels of sequences.
 
     Example:
@@ -63,11 +61,9 @@ class Dropout1d(_Dropout):
         torch.Size([2, 3, 4])
     """
 
-    function = "dropout1d"
-
 
 @sections(_CHANNELS, 2)
-class Dropout2d(_Dropout):
+class Dropout2d(_Dropout, function="dropout2d"):
     """Dropout of whole channels of images.
 
     Example:
@@ -76,11 +72,9 @@ class Dropout2d(_Dropout):
                   [0., 0.]]]])
     """
 
-    function = "dropout2d"
-
 
 @sections(_CHANNELS, 3)
-class Dropout3d(_Dropout):
+class Dropout3d(_Dropout, function="dropout3d"):
     """Dropout of whole channels of volumes.
 
     Example:
@@ -88,10 +82,8 @@ class Dropout3d(_Dropout):
         torch.Size([2, 3, 4, 4, 4])
     """
 
-    function = "dropout3d"
 
-
-class AlphaDropout(_Dropout):
+class AlphaDropout(_Dropout, function="alpha_dropout"):
     """Dropout for networks with ``SELU``: preserves a mean of zero and a variance of one.
 
     In training, each element is replaced with probability ``p`` by the limit of ``SELU`` at minus
@@ -108,10 +100,8 @@ class AlphaDropout(_Dropout):
         tensor([1., 1., 1.])
     """
 
-    function = "alpha_dropout"
 
-
-class FeatureAlphaDropout(_Dropout):
+class FeatureAlphaDropout(_Dropout, function="feature_alpha_dropout"):
     """``AlphaDropout`` of whole channels.
 
     Args:
@@ -124,8 +114,6 @@ class FeatureAlphaDropout(_Dropout):
         >>> torch.nn.FeatureAlphaDropout(0.2).eval()(torch.ones(1, 3))
         tensor([[1., 1., 1.]])
     """
-
-    function = "feature_alpha_dropout"
 
 
 __all__ = ["AlphaDropout", "Dropout", "Dropout1d", "Dropout2d", "Dropout3d", "FeatureAlphaDropout"]

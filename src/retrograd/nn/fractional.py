@@ -7,8 +7,8 @@ from typing import Any
 
 from retrograd import arrays
 from retrograd.autograd._wrap import wrap
+from retrograd.nn._options import Family
 from retrograd.nn.convolution import sizes
-from retrograd.nn.module import Module
 from retrograd.tensor._randoms import rand
 from retrograd.tensor._tensor import Tensor
 
@@ -101,8 +101,7 @@ def fractional_max_pool3d(
                    return_indices, _random_samples)  # fmt: skip
 
 
-class _FractionalMaxPool(Module):
-    spatial: int
+class _FractionalMaxPool(Family):
 
     def __init__(
         self, kernel_size: Any, output_size: Any = None, output_ratio: Any = None,
@@ -131,7 +130,7 @@ class _FractionalMaxPool(Module):
         )  # fmt: skip
 
 
-class FractionalMaxPool2d(_FractionalMaxPool):
+class FractionalMaxPool2d(_FractionalMaxPool, spatial=2):
     """The largest element of windows at random distances, for images.
 
     Args:
@@ -148,10 +147,8 @@ class FractionalMaxPool2d(_FractionalMaxPool):
         torch.Size([1, 1, 3, 3])
     """
 
-    spatial = 2
 
-
-class FractionalMaxPool3d(_FractionalMaxPool):
+class FractionalMaxPool3d(_FractionalMaxPool, spatial=3):
     """The largest element of windows at random distances, for volumes.
 
     Args:
@@ -167,8 +164,6 @@ class FractionalMaxPool3d(_FractionalMaxPool):
         >>> torch.nn.FractionalMaxPool3d(2, 3)(torch.ones(1, 1, 6, 6, 6)).shape
         torch.Size([1, 1, 3, 3, 3])
     """
-
-    spatial = 3
 
 
 __all__ = ["FractionalMaxPool2d", "FractionalMaxPool3d", "fractional_max_pool2d",

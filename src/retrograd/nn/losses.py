@@ -15,15 +15,13 @@ from retrograd.tensor._tensor import Tensor
 
 
 @sections(SAME_SHAPE)
-class L1Loss(Loss):
+class L1Loss(Loss, function="l1_loss"):
     """Absolute error: ``abs(input - target)``.
 
     Example:
         >>> torch.nn.L1Loss()(torch.tensor([1.0, 3.0]), torch.tensor([1.0, 1.0]))
         tensor(1.)
     """
-
-    function = "l1_loss"
 
     def __init__(
         self, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean"
@@ -32,7 +30,7 @@ class L1Loss(Loss):
 
 
 @sections(SAME_SHAPE)
-class MSELoss(L1Loss):
+class MSELoss(L1Loss, function="mse_loss"):
     """Squared error: ``(input - target)**2``.
 
     Example:
@@ -40,11 +38,9 @@ class MSELoss(L1Loss):
         tensor(2.)
     """
 
-    function = "mse_loss"
-
 
 @sections(SAME_SHAPE)
-class SmoothL1Loss(Loss):
+class SmoothL1Loss(Loss, function="smooth_l1_loss"):
     """Squared error for small differences, absolute error for large ones.
 
     With ``d = abs(input - target)``: ``0.5 * d**2 / beta`` if ``d < beta``, else
@@ -59,8 +55,6 @@ class SmoothL1Loss(Loss):
         tensor([0.1250, 2.5000])
     """
 
-    function = "smooth_l1_loss"
-
     def __init__(
         self, size_average: bool | None = None, reduce: bool | None = None,
         reduction: str = "mean", beta: float = 1.0,
@@ -69,7 +63,7 @@ class SmoothL1Loss(Loss):
 
 
 @sections(SAME_SHAPE)
-class HuberLoss(Loss):
+class HuberLoss(Loss, function="huber_loss"):
     """Huber loss: ``delta`` times ``SmoothL1Loss(beta=delta)``.
 
     With ``d = abs(input - target)``: ``0.5 * d**2`` if ``d < delta``, else
@@ -84,8 +78,6 @@ class HuberLoss(Loss):
         tensor([0.1250, 4.0000])
     """
 
-    function = "huber_loss"
-
     def __init__(self, reduction: str = "mean", delta: float = 1.0) -> None:
         if not isinstance(delta, (float, int)):
             raise TypeError(f"delta must be a float or int, got: {type(delta)}")
@@ -93,7 +85,7 @@ class HuberLoss(Loss):
 
 
 @sections(SAME_SHAPE)
-class PoissonNLLLoss(Loss):
+class PoissonNLLLoss(Loss, function="poisson_nll_loss"):
     """Negative log likelihood of counts with a Poisson distribution.
 
     ``exp(input) - target * input`` if ``log_input``, else ``input - target * log(input + eps)``.
@@ -110,8 +102,6 @@ class PoissonNLLLoss(Loss):
         tensor(0.3591)
     """
 
-    function = "poisson_nll_loss"
-
     def __init__(
         self, log_input: bool = True, full: bool = False, size_average: bool | None = None,
         eps: float = 1e-8, reduce: bool | None = None, reduction: str = "mean",
@@ -119,7 +109,7 @@ class PoissonNLLLoss(Loss):
         super().__init__(size_average, reduce, reduction, log_input=log_input, full=full, eps=eps)
 
 
-class GaussianNLLLoss(Loss):
+class GaussianNLLLoss(Loss, function="gaussian_nll_loss"):
     """Negative log likelihood of targets with a normal distribution of given mean and variance.
 
     ``0.5 * (log(var) + (input - target)**2 / var)``, with ``var`` clamped from below by ``eps``.
@@ -139,8 +129,6 @@ class GaussianNLLLoss(Loss):
         tensor(0.5966)
     """
 
-    function = "gaussian_nll_loss"
-
     def __init__(self, *, full: bool = False, eps: float = 1e-6, reduction: str = "mean") -> None:
         super().__init__(None, None, reduction, full=full, eps=eps)
 
@@ -154,7 +142,7 @@ class GaussianNLLLoss(Loss):
 
 
 @sections(SAME_SHAPE)
-class HingeEmbeddingLoss(Loss):
+class HingeEmbeddingLoss(Loss, function="hinge_embedding_loss"):
     """Loss of distances between similar (target 1) and dissimilar (target -1) pairs.
 
     ``input`` for a target of 1, ``max(0, margin - input)`` for a target of -1.
@@ -166,8 +154,6 @@ class HingeEmbeddingLoss(Loss):
         >>> torch.nn.HingeEmbeddingLoss()(torch.tensor([0.5, 0.25]), torch.tensor([1.0, -1.0]))
         tensor(0.6250)
     """
-
-    function = "hinge_embedding_loss"
 
     def __init__(
         self, margin: float = 1.0, size_average: bool | None = None, reduce: bool | None = None,
@@ -189,7 +175,7 @@ class _Pair(Loss):
         return self._of(input1, input2, target)
 
 
-class CosineEmbeddingLoss(_Pair):
+class CosineEmbeddingLoss(_Pair, function="cosine_embedding_loss"):
     """Loss of the cosine between similar (target 1) and dissimilar (target -1) vectors.
 
     ``1 - cos(x1, x2)`` for a target of 1, ``max(0, cos(x1, x2) - margin)`` for a target of -1.
@@ -208,10 +194,8 @@ class CosineEmbeddingLoss(_Pair):
         tensor(0.4000)
     """
 
-    function = "cosine_embedding_loss"
 
-
-class MarginRankingLoss(_Pair):
+class MarginRankingLoss(_Pair, function="margin_ranking_loss"):
     """Loss of pairs of scores: ``max(0, -target * (input1 - input2) + margin)``.
 
     A target of 1 says that the first score should be the larger, -1 that the second should.
@@ -230,8 +214,6 @@ class MarginRankingLoss(_Pair):
         tensor(1.)
     """
 
-    function = "margin_ranking_loss"
-
 
 def _check_margin(name: str, margin: float) -> None:
     if margin <= 0:
@@ -245,7 +227,7 @@ class _Triple(Loss):
         return self._of(anchor, positive, negative)
 
 
-class TripletMarginLoss(_Triple):
+class TripletMarginLoss(_Triple, function="triplet_margin_loss"):
     """Loss of triples: ``max(0, d(anchor, positive) - d(anchor, negative) + margin)``.
 
     ``d`` is the distance that ``PairwiseDistance(p, eps)`` computes.
@@ -267,8 +249,6 @@ class TripletMarginLoss(_Triple):
         tensor(2.0000)
     """
 
-    function = "triplet_margin_loss"
-
     def __init__(
         self, margin: float = 1.0, p: float = 2.0, eps: float = 1e-6, swap: bool = False,
         size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean",
@@ -279,7 +259,7 @@ class TripletMarginLoss(_Triple):
         _check_margin("TripletMarginLoss", margin)
 
 
-class TripletMarginWithDistanceLoss(_Triple):
+class TripletMarginWithDistanceLoss(_Triple, function="triplet_margin_with_distance_loss"):
     """``TripletMarginLoss`` with any distance.
 
     Args:
@@ -298,8 +278,6 @@ class TripletMarginWithDistanceLoss(_Triple):
         >>> loss(torch.zeros(1, 2), torch.tensor([[3.0, 4.0]]), torch.tensor([[0.0, 4.0]]))
         tensor(4.)
     """
-
-    function = "triplet_margin_with_distance_loss"
 
     def __init__(
         self, *, distance_function: Callable[..., Any] | None = None, margin: float = 1.0,

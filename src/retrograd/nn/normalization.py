@@ -8,15 +8,14 @@ from typing import Any, ClassVar
 from retrograd.arrays import dtypes
 from retrograd.nn import functional as F
 from retrograd.nn import init
-from retrograd.nn._options import WithOptions
-from retrograd.nn.module import Module
+from retrograd.nn._options import Family, WithOptions
 from retrograd.nn.parameter import Parameter
 from retrograd.ops._sections import sections
 from retrograd.tensor._creation import empty, ones, tensor, zeros
 from retrograd.tensor._tensor import Tensor
 
 
-class _Affine(Module):
+class _Affine(Family):
     """A layer with a weight and a bias of the same shape, either of which may be absent."""
 
     weight: Any
@@ -157,7 +156,7 @@ class BatchNorm(_WithStatistics):
 
 
 @sections(_VECTORS, 1)
-class BatchNorm1d(BatchNorm):
+class BatchNorm1d(BatchNorm, ranks=(2, 3)):
     """Batch normalization of vectors and sequences.
 
     Example:
@@ -169,11 +168,9 @@ class BatchNorm1d(BatchNorm):
         tensor([0.2000])
     """
 
-    ranks = (2, 3)
-
 
 @sections(_BATCH, 2)
-class BatchNorm2d(BatchNorm):
+class BatchNorm2d(BatchNorm, ranks=(4,)):
     """Batch normalization of images.
 
     Example:
@@ -181,19 +178,15 @@ class BatchNorm2d(BatchNorm):
         torch.Size([2, 3, 4, 4])
     """
 
-    ranks = (4,)
-
 
 @sections(_BATCH, 3)
-class BatchNorm3d(BatchNorm):
+class BatchNorm3d(BatchNorm, ranks=(5,)):
     """Batch normalization of volumes.
 
     Example:
         >>> torch.nn.BatchNorm3d(3)(torch.randn(2, 3, 4, 4, 4)).shape
         torch.Size([2, 3, 4, 4, 4])
     """
-
-    ranks = (5,)
 
 
 _INSTANCE = """\
@@ -216,6 +209,8 @@ Shape:
 
 
 class _InstanceNorm(_WithStatistics):
+    shared = _INSTANCE
+
     def __init__(
         self, num_features: int, eps: float = 1e-5, momentum: float = 0.1, affine: bool = False,
         track_running_stats: bool = False, device: Any = None, dtype: Any = None, *,
@@ -247,8 +242,7 @@ class _InstanceNorm(_WithStatistics):
         return result.squeeze(0) if input.dim() == unbatched else result
 
 
-@sections(_INSTANCE, 1)
-class InstanceNorm1d(_InstanceNorm):
+class InstanceNorm1d(_InstanceNorm, spatial=1, ranks=(2, 3)):
     """Instance normalization of sequences.
 
     Example:
@@ -256,11 +250,8 @@ class InstanceNorm1d(_InstanceNorm):
         tensor([[-1.0000,  1.0000]])
     """
 
-    ranks = (2, 3)
 
-
-@sections(_INSTANCE, 2)
-class InstanceNorm2d(_InstanceNorm):
+class InstanceNorm2d(_InstanceNorm, spatial=2, ranks=(3, 4)):
     """Instance normalization of images.
 
     Example:
@@ -268,19 +259,14 @@ class InstanceNorm2d(_InstanceNorm):
         torch.Size([2, 3, 4, 4])
     """
 
-    ranks = (3, 4)
 
-
-@sections(_INSTANCE, 3)
-class InstanceNorm3d(_InstanceNorm):
+class InstanceNorm3d(_InstanceNorm, spatial=3, ranks=(4, 5)):
     """Instance normalization of volumes.
 
     Example:
         >>> torch.nn.InstanceNorm3d(3)(torch.randn(2, 3, 4, 4, 4)).shape
         torch.Size([2, 3, 4, 4, 4])
     """
-
-    ranks = (4, 5)
 
 
 # -- over the last dimensions, or groups of channels ---------------------------------------------
@@ -427,7 +413,7 @@ class GroupNorm(_Affine):
         )
 
 
-class LocalResponseNorm(WithOptions):
+class LocalResponseNorm(WithOptions, function="local_response_norm"):
     """Division of each channel by the mean square of its neighbours.
 
     ``x / (k + alpha * mean of x**2 over size channels around it)**beta``.
@@ -445,8 +431,6 @@ class LocalResponseNorm(WithOptions):
         >>> torch.nn.LocalResponseNorm(2)(torch.ones(1, 3, 4)).shape
         torch.Size([1, 3, 4])
     """
-
-    function = "local_response_norm"
 
     def __init__(
         self, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1.0

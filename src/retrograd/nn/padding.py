@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 from retrograd.nn import functional as F
+from retrograd.nn._options import Family
 from retrograd.nn.convolution import sizes
-from retrograd.nn.module import Module
-from retrograd.ops._sections import sections
 from retrograd.tensor._tensor import Tensor
 
 _ARGUMENTS = """\
@@ -24,8 +23,8 @@ _CONSTANT = _ARGUMENTS.format(value="\n    value: the constant.")
 _PADDING = _ARGUMENTS.format(value="")
 
 
-class _Padding(Module):
-    spatial: ClassVar[int]
+class _Padding(Family):
+    shared = _PADDING
     mode: ClassVar[str]
 
     def __init__(self, padding: Any) -> None:
@@ -40,6 +39,8 @@ class _Padding(Module):
 
 
 class _Constant(_Padding):
+    shared = _CONSTANT
+
     def __init__(self, padding: Any, value: float) -> None:
         super().__init__(padding)
         self.value = value
@@ -51,8 +52,7 @@ class _Constant(_Padding):
         return f"padding={self.padding}, value={self.value}"
 
 
-@sections(_CONSTANT, 1)
-class ConstantPad1d(_Constant):
+class ConstantPad1d(_Constant, spatial=1, mode="constant"):
     """Pad sequences with a constant.
 
     Example:
@@ -60,11 +60,8 @@ class ConstantPad1d(_Constant):
         tensor([[9., 1., 2., 3., 9.]])
     """
 
-    spatial, mode = 1, "constant"
 
-
-@sections(_CONSTANT, 2)
-class ConstantPad2d(_Constant):
+class ConstantPad2d(_Constant, spatial=2, mode="constant"):
     """Pad images with a constant.
 
     Example:
@@ -72,11 +69,8 @@ class ConstantPad2d(_Constant):
         torch.Size([1, 4, 4])
     """
 
-    spatial, mode = 2, "constant"
 
-
-@sections(_CONSTANT, 3)
-class ConstantPad3d(_Constant):
+class ConstantPad3d(_Constant, spatial=3, mode="constant"):
     """Pad volumes with a constant.
 
     Example:
@@ -84,11 +78,8 @@ class ConstantPad3d(_Constant):
         torch.Size([1, 5, 6, 7])
     """
 
-    spatial, mode = 3, "constant"
 
-
-@sections(_PADDING, 1)
-class ZeroPad1d(_Padding):
+class ZeroPad1d(_Padding, spatial=1, mode="constant"):
     """Pad sequences with zeros.
 
     Example:
@@ -96,11 +87,8 @@ class ZeroPad1d(_Padding):
         tensor([[0., 1., 2., 3., 0.]])
     """
 
-    spatial, mode = 1, "constant"
 
-
-@sections(_PADDING, 2)
-class ZeroPad2d(_Padding):
+class ZeroPad2d(_Padding, spatial=2, mode="constant"):
     """Pad images with zeros.
 
     Example:
@@ -108,11 +96,8 @@ class ZeroPad2d(_Padding):
         torch.Size([1, 4, 4])
     """
 
-    spatial, mode = 2, "constant"
 
-
-@sections(_PADDING, 3)
-class ZeroPad3d(_Padding):
+class ZeroPad3d(_Padding, spatial=3, mode="constant"):
     """Pad volumes with zeros.
 
     Example:
@@ -120,11 +105,8 @@ class ZeroPad3d(_Padding):
         torch.Size([1, 5, 6, 7])
     """
 
-    spatial, mode = 3, "constant"
 
-
-@sections(_PADDING, 1)
-class ReflectionPad1d(_Padding):
+class ReflectionPad1d(_Padding, spatial=1, mode="reflect"):
     """Pad sequences with the reflection of the input at its border.
 
     Example:
@@ -132,11 +114,8 @@ class ReflectionPad1d(_Padding):
         tensor([[2., 1., 2., 3., 2.]])
     """
 
-    spatial, mode = 1, "reflect"
 
-
-@sections(_PADDING, 2)
-class ReflectionPad2d(_Padding):
+class ReflectionPad2d(_Padding, spatial=2, mode="reflect"):
     """Pad images with the reflection of the input at its border.
 
     Example:
@@ -144,11 +123,8 @@ class ReflectionPad2d(_Padding):
         torch.Size([1, 4, 4])
     """
 
-    spatial, mode = 2, "reflect"
 
-
-@sections(_PADDING, 3)
-class ReflectionPad3d(_Padding):
+class ReflectionPad3d(_Padding, spatial=3, mode="reflect"):
     """Pad volumes with the reflection of the input at its border.
 
     Example:
@@ -156,11 +132,8 @@ class ReflectionPad3d(_Padding):
         torch.Size([1, 5, 6, 7])
     """
 
-    spatial, mode = 3, "reflect"
 
-
-@sections(_PADDING, 1)
-class ReplicationPad1d(_Padding):
+class ReplicationPad1d(_Padding, spatial=1, mode="replicate"):
     """Pad sequences with copies of the elements at the border.
 
     Example:
@@ -168,11 +141,8 @@ class ReplicationPad1d(_Padding):
         tensor([[1., 1., 2., 3., 3.]])
     """
 
-    spatial, mode = 1, "replicate"
 
-
-@sections(_PADDING, 2)
-class ReplicationPad2d(_Padding):
+class ReplicationPad2d(_Padding, spatial=2, mode="replicate"):
     """Pad images with copies of the elements at the border.
 
     Example:
@@ -180,11 +150,8 @@ class ReplicationPad2d(_Padding):
         torch.Size([1, 4, 4])
     """
 
-    spatial, mode = 2, "replicate"
 
-
-@sections(_PADDING, 3)
-class ReplicationPad3d(_Padding):
+class ReplicationPad3d(_Padding, spatial=3, mode="replicate"):
     """Pad volumes with copies of the elements at the border.
 
     Example:
@@ -192,11 +159,8 @@ class ReplicationPad3d(_Padding):
         torch.Size([1, 5, 6, 7])
     """
 
-    spatial, mode = 3, "replicate"
 
-
-@sections(_PADDING, 1)
-class CircularPad1d(_Padding):
+class CircularPad1d(_Padding, spatial=1, mode="circular"):
     """Pad sequences with the elements at the opposite border.
 
     Example:
@@ -204,11 +168,8 @@ class CircularPad1d(_Padding):
         tensor([[3., 1., 2., 3., 1.]])
     """
 
-    spatial, mode = 1, "circular"
 
-
-@sections(_PADDING, 2)
-class CircularPad2d(_Padding):
+class CircularPad2d(_Padding, spatial=2, mode="circular"):
     """Pad images with the elements at the opposite border.
 
     Example:
@@ -216,19 +177,14 @@ class CircularPad2d(_Padding):
         torch.Size([1, 4, 4])
     """
 
-    spatial, mode = 2, "circular"
 
-
-@sections(_PADDING, 3)
-class CircularPad3d(_Padding):
+class CircularPad3d(_Padding, spatial=3, mode="circular"):
     """Pad volumes with the elements at the opposite border.
 
     Example:
         >>> torch.nn.CircularPad3d(1)(torch.zeros(1, 3, 4, 5)).shape
         torch.Size([1, 5, 6, 7])
     """
-
-    spatial, mode = 3, "circular"
 
 
 __all__ = [

@@ -6,9 +6,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from retrograd.nn import functional as F
-from retrograd.nn._options import WithOptions
+from retrograd.nn._options import Family, WithOptions
 from retrograd.nn.convolution import sizes
-from retrograd.nn.module import Module
 from retrograd.ops._sections import sections
 from retrograd.tensor._tensor import Tensor
 
@@ -31,6 +30,7 @@ Shape:
 
 
 class _MaxPool(WithOptions):
+    shared = _MAX
     shown: ClassVar[tuple[str, ...]] = ("kernel_size", "stride", "padding", "dilation", "ceil_mode")
 
     def __init__(
@@ -47,8 +47,7 @@ class _MaxPool(WithOptions):
         def forward(self, input: Tensor) -> Any: ...
 
 
-@sections(_MAX, 1)
-class MaxPool1d(_MaxPool):
+class MaxPool1d(_MaxPool, spatial=1, function="max_pool1d"):
     """Max pooling over sequences.
 
     Example:
@@ -56,11 +55,8 @@ class MaxPool1d(_MaxPool):
         tensor([[3., 2.]])
     """
 
-    function = "max_pool1d"
 
-
-@sections(_MAX, 2)
-class MaxPool2d(_MaxPool):
+class MaxPool2d(_MaxPool, spatial=2, function="max_pool2d"):
     """Max pooling over images.
 
     Example:
@@ -69,19 +65,14 @@ class MaxPool2d(_MaxPool):
                  [13., 15.]]])
     """
 
-    function = "max_pool2d"
 
-
-@sections(_MAX, 3)
-class MaxPool3d(_MaxPool):
+class MaxPool3d(_MaxPool, spatial=3, function="max_pool3d"):
     """Max pooling over volumes.
 
     Example:
         >>> torch.nn.MaxPool3d(2)(torch.zeros(1, 3, 4, 4, 4)).shape
         torch.Size([1, 3, 2, 2, 2])
     """
-
-    function = "max_pool3d"
 
 
 _UNPOOL = """\
@@ -98,8 +89,8 @@ Shape:
 """
 
 
-class _MaxUnpool(Module):
-    spatial: ClassVar[int]
+class _MaxUnpool(Family):
+    shared = _UNPOOL
 
     def __init__(self, kernel_size: Any, stride: Any = None, padding: Any = 0) -> None:
         super().__init__()
@@ -120,8 +111,7 @@ class _MaxUnpool(Module):
         return f"kernel_size={self.kernel_size}, stride={self.stride}, padding={self.padding}"
 
 
-@sections(_UNPOOL, 1)
-class MaxUnpool1d(_MaxUnpool):
+class MaxUnpool1d(_MaxUnpool, spatial=1):
     """Partial inverse of ``MaxPool1d``: maxima at their indices, zeros elsewhere.
 
     Example:
@@ -131,11 +121,8 @@ class MaxUnpool1d(_MaxUnpool):
         tensor([[0., 3., 2., 0.]])
     """
 
-    spatial = 1
 
-
-@sections(_UNPOOL, 2)
-class MaxUnpool2d(_MaxUnpool):
+class MaxUnpool2d(_MaxUnpool, spatial=2):
     """Partial inverse of ``MaxPool2d``: maxima at their indices, zeros elsewhere.
 
     Example:
@@ -146,11 +133,8 @@ class MaxUnpool2d(_MaxUnpool):
                  [0., 3.]]])
     """
 
-    spatial = 2
 
-
-@sections(_UNPOOL, 3)
-class MaxUnpool3d(_MaxUnpool):
+class MaxUnpool3d(_MaxUnpool, spatial=3):
     """Partial inverse of ``MaxPool3d``: maxima at their indices, zeros elsewhere.
 
     Example:
@@ -159,8 +143,6 @@ class MaxUnpool3d(_MaxUnpool):
         >>> torch.nn.MaxUnpool3d(2)(maxima, indices).sum()
         tensor(8.)
     """
-
-    spatial = 3
 
 
 _AVERAGE = """\
@@ -184,7 +166,7 @@ _AVERAGE_ND = _AVERAGE.format(
 
 
 @sections(_AVERAGE_1D, 1)
-class AvgPool1d(WithOptions):
+class AvgPool1d(WithOptions, function="avg_pool1d"):
     """Average pooling over sequences.
 
     Example:
@@ -192,7 +174,6 @@ class AvgPool1d(WithOptions):
         tensor([[2., 1.]])
     """
 
-    function = "avg_pool1d"
     shown = ("kernel_size", "stride", "padding")
 
     def __init__(
@@ -207,6 +188,7 @@ class AvgPool1d(WithOptions):
 
 
 class _AvgPool(WithOptions):
+    shared = _AVERAGE_ND
     shown = ("kernel_size", "stride", "padding")
 
     def __init__(
@@ -220,8 +202,7 @@ class _AvgPool(WithOptions):
         )  # fmt: skip
 
 
-@sections(_AVERAGE_ND, 2)
-class AvgPool2d(_AvgPool):
+class AvgPool2d(_AvgPool, spatial=2, function="avg_pool2d"):
     """Average pooling over images.
 
     Example:
@@ -230,19 +211,14 @@ class AvgPool2d(_AvgPool):
                  [10.5000, 12.5000]]])
     """
 
-    function = "avg_pool2d"
 
-
-@sections(_AVERAGE_ND, 3)
-class AvgPool3d(_AvgPool):
+class AvgPool3d(_AvgPool, spatial=3, function="avg_pool3d"):
     """Average pooling over volumes.
 
     Example:
         >>> torch.nn.AvgPool3d(2)(torch.ones(1, 3, 4, 4, 4)).shape
         torch.Size([1, 3, 2, 2, 2])
     """
-
-    function = "avg_pool3d"
 
 
 _POWER = """\
@@ -262,6 +238,7 @@ Shape:
 
 
 class _LPPool(WithOptions):
+    shared = _POWER
     shown = ("norm_type", "kernel_size", "stride", "ceil_mode")
 
     def __init__(
@@ -272,8 +249,7 @@ class _LPPool(WithOptions):
         )
 
 
-@sections(_POWER, 1)
-class LPPool1d(_LPPool):
+class LPPool1d(_LPPool, spatial=1, function="lp_pool1d"):
     """Power-average pooling over sequences.
 
     Example:
@@ -281,11 +257,8 @@ class LPPool1d(_LPPool):
         tensor([[5.]])
     """
 
-    function = "lp_pool1d"
 
-
-@sections(_POWER, 2)
-class LPPool2d(_LPPool):
+class LPPool2d(_LPPool, spatial=2, function="lp_pool2d"):
     """Power-average pooling over images.
 
     Example:
@@ -293,19 +266,14 @@ class LPPool2d(_LPPool):
         tensor([[[2.]]])
     """
 
-    function = "lp_pool2d"
 
-
-@sections(_POWER, 3)
-class LPPool3d(_LPPool):
+class LPPool3d(_LPPool, spatial=3, function="lp_pool3d"):
     """Power-average pooling over volumes.
 
     Example:
         >>> torch.nn.LPPool3d(2, 2)(torch.ones(1, 3, 4, 4, 4)).shape
         torch.Size([1, 3, 2, 2, 2])
     """
-
-    function = "lp_pool3d"
 
 
 _ADAPTIVE = """\
@@ -325,6 +293,7 @@ _ADAPTIVE_AVERAGE = _ADAPTIVE.format(indices="")
 
 
 class _AdaptiveMaxPool(WithOptions):
+    shared = _ADAPTIVE_MAX
     shown = ("output_size",)
 
     def __init__(self, output_size: Any, return_indices: bool = False) -> None:
@@ -335,8 +304,7 @@ class _AdaptiveMaxPool(WithOptions):
         def forward(self, input: Tensor) -> Any: ...
 
 
-@sections(_ADAPTIVE_MAX, 1)
-class AdaptiveMaxPool1d(_AdaptiveMaxPool):
+class AdaptiveMaxPool1d(_AdaptiveMaxPool, spatial=1, function="adaptive_max_pool1d"):
     """Max pooling of sequences to a given length.
 
     Example:
@@ -344,11 +312,8 @@ class AdaptiveMaxPool1d(_AdaptiveMaxPool):
         tensor([[3., 2.]])
     """
 
-    function = "adaptive_max_pool1d"
 
-
-@sections(_ADAPTIVE_MAX, 2)
-class AdaptiveMaxPool2d(_AdaptiveMaxPool):
+class AdaptiveMaxPool2d(_AdaptiveMaxPool, spatial=2, function="adaptive_max_pool2d"):
     """Max pooling of images to a given size.
 
     Example:
@@ -356,11 +321,8 @@ class AdaptiveMaxPool2d(_AdaptiveMaxPool):
         tensor([[[13., 15.]]])
     """
 
-    function = "adaptive_max_pool2d"
 
-
-@sections(_ADAPTIVE_MAX, 3)
-class AdaptiveMaxPool3d(_AdaptiveMaxPool):
+class AdaptiveMaxPool3d(_AdaptiveMaxPool, spatial=3, function="adaptive_max_pool3d"):
     """Max pooling of volumes to a given size.
 
     Example:
@@ -368,18 +330,16 @@ class AdaptiveMaxPool3d(_AdaptiveMaxPool):
         torch.Size([2, 3, 1, 1, 1])
     """
 
-    function = "adaptive_max_pool3d"
-
 
 class _AdaptiveAvgPool(WithOptions):
+    shared = _ADAPTIVE_AVERAGE
     shown = ("output_size",)
 
     def __init__(self, output_size: Any) -> None:
         super().__init__(output_size=output_size)
 
 
-@sections(_ADAPTIVE_AVERAGE, 1)
-class AdaptiveAvgPool1d(_AdaptiveAvgPool):
+class AdaptiveAvgPool1d(_AdaptiveAvgPool, spatial=1, function="adaptive_avg_pool1d"):
     """Average pooling of sequences to a given length.
 
     Example:
@@ -387,11 +347,8 @@ class AdaptiveAvgPool1d(_AdaptiveAvgPool):
         tensor([[2., 1.]])
     """
 
-    function = "adaptive_avg_pool1d"
 
-
-@sections(_ADAPTIVE_AVERAGE, 2)
-class AdaptiveAvgPool2d(_AdaptiveAvgPool):
+class AdaptiveAvgPool2d(_AdaptiveAvgPool, spatial=2, function="adaptive_avg_pool2d"):
     """Average pooling of images to a given size.
 
     Example:
@@ -399,19 +356,14 @@ class AdaptiveAvgPool2d(_AdaptiveAvgPool):
         torch.Size([2, 3, 1, 1])
     """
 
-    function = "adaptive_avg_pool2d"
 
-
-@sections(_ADAPTIVE_AVERAGE, 3)
-class AdaptiveAvgPool3d(_AdaptiveAvgPool):
+class AdaptiveAvgPool3d(_AdaptiveAvgPool, spatial=3, function="adaptive_avg_pool3d"):
     """Average pooling of volumes to a given size.
 
     Example:
         >>> torch.nn.AdaptiveAvgPool3d((1, None, 2))(torch.ones(2, 3, 5, 7, 9)).shape
         torch.Size([2, 3, 1, 7, 2])
     """
-
-    function = "adaptive_avg_pool3d"
 
 
 __all__ = [

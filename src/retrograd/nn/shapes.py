@@ -79,7 +79,7 @@ class Unflatten(Module):
         return f"dim={self.dim}, unflattened_size={self.unflattened_size}"
 
 
-class PixelShuffle(WithOptions):
+class PixelShuffle(WithOptions, function="pixel_shuffle"):
     """Rearrange channels into blocks of ``r * r`` pixels, ``r = upscale_factor``.
 
     Args:
@@ -94,14 +94,13 @@ class PixelShuffle(WithOptions):
                  [2., 3.]]])
     """
 
-    function = "pixel_shuffle"
     shown = ("upscale_factor",)
 
     def __init__(self, upscale_factor: int) -> None:
         super().__init__(upscale_factor=upscale_factor)
 
 
-class PixelUnshuffle(WithOptions):
+class PixelUnshuffle(WithOptions, function="pixel_unshuffle"):
     """Rearrange blocks of ``r * r`` pixels into channels: the inverse of ``PixelShuffle``.
 
     Args:
@@ -115,14 +114,13 @@ class PixelUnshuffle(WithOptions):
         torch.Size([4, 2, 3])
     """
 
-    function = "pixel_unshuffle"
     shown = ("downscale_factor",)
 
     def __init__(self, downscale_factor: int) -> None:
         super().__init__(downscale_factor=downscale_factor)
 
 
-class ChannelShuffle(WithOptions):
+class ChannelShuffle(WithOptions, function="channel_shuffle"):
     """Interleave the channels of several groups.
 
     Args:
@@ -136,7 +134,6 @@ class ChannelShuffle(WithOptions):
         tensor([0., 2., 1., 3.])
     """
 
-    function = "channel_shuffle"
     shown = ("groups",)
 
     def __init__(self, groups: int) -> None:
@@ -229,7 +226,7 @@ class UpsamplingBilinear2d(Upsample):
         super().__init__(size, scale_factor, mode="bilinear", align_corners=True)
 
 
-class Fold(WithOptions):
+class Fold(WithOptions, function="fold"):
     """Sum windows, given as columns, into images: the transpose of ``Unfold``.
 
     Args:
@@ -249,7 +246,6 @@ class Fold(WithOptions):
                   [1., 2., 1.]]]])
     """
 
-    function = "fold"
     shown = ("output_size", "kernel_size", "dilation", "padding", "stride")
 
     def __init__(
@@ -260,7 +256,7 @@ class Fold(WithOptions):
                          padding=padding, stride=stride)  # fmt: skip
 
 
-class Unfold(WithOptions):
+class Unfold(WithOptions, function="unfold"):
     """Extract the windows of images as columns.
 
     Args:
@@ -281,7 +277,6 @@ class Unfold(WithOptions):
                  [4., 5.]]])
     """
 
-    function = "unfold"
     shown = ("kernel_size", "dilation", "padding", "stride")
 
     def __init__(

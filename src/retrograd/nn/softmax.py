@@ -15,7 +15,7 @@ class _AlongDim(WithOptions):
         super().__init__(dim=dim)
 
 
-class Softmax(_AlongDim):
+class Softmax(_AlongDim, function="softmax"):
     """Softmax: ``exp(x_i) / sum_j exp(x_j)`` along a dimension.
 
     Args:
@@ -30,10 +30,8 @@ class Softmax(_AlongDim):
         tensor([0.2689, 0.7311])
     """
 
-    function = "softmax"
 
-
-class Softmin(_AlongDim):
+class Softmin(_AlongDim, function="softmin"):
     """Softmin: ``softmax(-x)``.
 
     Args:
@@ -47,10 +45,8 @@ class Softmin(_AlongDim):
         tensor([0.7311, 0.2689])
     """
 
-    function = "softmin"
 
-
-class LogSoftmax(_AlongDim):
+class LogSoftmax(_AlongDim, function="log_softmax"):
     """Logarithm of the softmax: ``x_i - log(sum_j exp(x_j))`` along a dimension.
 
     Args:
@@ -63,8 +59,6 @@ class LogSoftmax(_AlongDim):
         >>> torch.nn.LogSoftmax(dim=0)(torch.tensor([0.0, 1.0]))
         tensor([-1.3133, -0.3133])
     """
-
-    function = "log_softmax"
 
 
 class Softmax2d(Module):
@@ -89,7 +83,7 @@ class Softmax2d(Module):
         return F.softmax(input, -3)
 
 
-class GLU(WithOptions):
+class GLU(WithOptions, function="glu"):
     """Gated linear unit: ``a * sigmoid(b)``, where ``a`` and ``b`` are halves of the input.
 
     Args:
@@ -104,7 +98,6 @@ class GLU(WithOptions):
         tensor([0.5000, 1.0000])
     """
 
-    function = "glu"
     shown = ("dim",)
 
     def __init__(self, dim: int = -1) -> None:
