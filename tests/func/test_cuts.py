@@ -141,3 +141,72 @@ def test_leaves_that_are_alike_become_one_variable() -> None:
     plan, *_ = _cuts.find(lambda x: view(x[:3], x[3:]), x, "")
     assert plan is not None
     assert plan.blocks.count == 6
+
+
+# -- cuts at an intermediate value ---------------------------------------------------------------
+
+TABLE = torch.from_numpy(np.random.default_rng(5).standard_normal((3, 8)))
+ROWS = torch.from_numpy(np.random.default_rng(6).integers(0, 8, (40, 3)))
+OWN = 40  # inputs, one for each row; three more pose the points
+
+
+def posed(x: Any) -> Any:
+    points = torch.tanh(torch.stack([x[OWN:] @ TABLE, (x[OWN:] ** 2) @ TABLE], 1))
+    corners = points[ROWS]
+    own = x[:OWN, None]
+    return (own * corners[:, 0] * corners[:, 1] + (1 - own) * corners[:, 2]).reshape(-1)
+
+
+def posed_twice(x: Any) -> Any:
+    points = (x[OWN:] @ TABLE).sin()
+    return points[ROWS[:, 0]] * x[:OWN].exp() + points[ROWS[:, 1]] ** 2 * x[OWN - 1]
+
+
+def posed_and_direct(x: Any) -> Any:
+    scale = x[OWN:].exp()
+    points = (scale @ TABLE).sin()
+    return points.index_select(0, ROWS[:, 0]) * x[:OWN] * scale[0] ** 2 + x[OWN]
+
+
+def posed_by_dense_rows(x: Any) -> Any:
+    points = (x[OWN:] @ TABLE).cos()
+    return torch.cumsum(points[ROWS[:, 0]] * x[:OWN], 0)
+
+
+@pytest.mark.parametrize("f", [posed, posed_twice, posed_and_direct, posed_by_dense_rows])
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
+def test_functions_that_gather_of_an_intermediate_value(f: Any, dtype: Any) -> None:
+    def typed(x: Any) -> Any:
+        return f(x.double()).to(dtype)
+
+    function = f if dtype == torch.float64 else typed
+    x, other = points(OWN + 3).to(dtype), points(OWN + 3, 3).to(dtype)
+    for program in (False, True):
+        jac = sparse_jacobian(function, x, compile=program)
+        for at in (x, other):
+            dense = jacfwd(function)(at).numpy()
+            atol = 1e-12 if f is function else 1e-5
+            np.testing.assert_allclose(jac(at).toarray(), dense, atol=atol)
+    wanted = sparsity(function, x).toarray()
+    assert (jac.pattern.toarray() >= (dense != 0)).all()
+    assert (jac.pattern.toarray() <= wanted).all()
+
+
+def test_an_intermediate_value_takes_few_products() -> None:
+    jac = sparse_jacobian(posed, points(OWN + 3), mode="cut")
+    assert isinstance(jac._method, _cuts.Composed)
+    # Two passes back, for the two numbers of a row, and products for the three that pose it.
+    assert (jac.row_colors.max() + 1, jac.column_colors.max() + 1) == (2, 3)
+
+
+def test_an_intermediate_value_that_changes_is_found_out() -> None:
+    turns = [0]
+
+    def f(x: Any) -> Any:
+        turns[0] += 1
+        points = torch.tanh(x[OWN:] @ TABLE)
+        return x[:OWN] * (points if turns[0] == 1 else points[:5])[ROWS[:, 0] % 5]
+
+    jac = sparse_jacobian(f, points(OWN + 3), mode="cut")
+    with pytest.raises(RuntimeError, match="calls other operations than it did"):
+        jac(points(OWN + 3))

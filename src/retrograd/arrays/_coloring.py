@@ -20,6 +20,7 @@ from retrograd.arrays._patterns import Pattern, transposed
 
 ORDERS = ("natural", "largest_first", "smallest_last", "incidence_degree")
 MOST_COLUMNS = 50_000  # for which all orders are tried
+FEW_COLUMNS = 1000  # that are coloured one by one before anything else is tried
 MOST_NEIGHBOURS = 1 << 24  # entries of a graph of columns
 PASSES = 6  # of colouring classes again
 
@@ -32,9 +33,14 @@ def columns(pattern: Pattern, order: str | None = None) -> Any:
     n, least = pattern.shape[1], longest_row(pattern)
     if least == n:
         return np.arange(n)
-    best = _on_grid(pattern, least)
+    best = greedy(pattern, range(n)) if n <= FEW_COLUMNS else None
     if best is not None and count(best) == least:
         return best
+    found = _on_grid(pattern, least)
+    if found is not None and (best is None or count(found) < count(best)):
+        best = found
+        if count(best) == least:
+            return best
     for name in _affordable_orders(pattern):
         found = greedy(pattern, sequence(pattern, name))
         best = found if best is None or count(found) < count(best) else best

@@ -276,3 +276,46 @@ def agree(a: Any, b: Any, scale: Any) -> bool:
     """Whether two vectors are equal up to rounding."""
     tolerance = 1e3 * np.finfo(b.dtype).eps
     return bool((np.abs(a - b) <= tolerance * (scale + np.abs(b))).all())
+
+
+class Composed:
+    """The Jacobian of a function of an input and of an intermediate value, which depends on that
+    input. ``outer`` has a column for each input, and then for each intermediate element."""
+
+    def __init__(self, outer: Pattern, inner: Pattern) -> None:
+        inputs = inner.shape[1]
+        rows, columns = entries(outer)
+        self._direct = columns < inputs
+        direct = from_sorted(rows[self._direct], columns[self._direct], (outer.shape[0], inputs))
+        behind = ~self._direct
+        shape = (outer.shape[0], inner.shape[0])
+        self._outer = from_sorted(rows[behind], columns[behind] - inputs, shape)
+        self.columns = np.flatnonzero(np.bincount(inner.indices, minlength=inputs))
+        self.inner = inner[:, self.columns]  # what is not empty of it
+        indirect = through(self._outer, inner)
+        self.pattern = union([direct, indirect])
+        rows, columns = entries(self.pattern)
+        place = np.full(inputs, -1)
+        place[self.columns] = np.arange(len(self.columns))
+        self._there = place[columns] >= 0
+        self._place = rows[self._there] * len(self.columns) + place[columns[self._there]]
+        key = rows * inputs + columns
+        rows, columns = entries(direct)
+        self._sums = np.searchsorted(key, rows * inputs + columns)
+
+    @property
+    def is_cheap(self) -> bool:
+        """Whether the product, which is computed as a dense matrix, is not much larger."""
+        return bool(self.pattern.shape[0] * len(self.columns) <= 8 * max(self.pattern.nnz, 1))
+
+    def values(self, outer: Any, inner: Any) -> Any:
+        """The values of all entries, from those of both patterns."""
+        behind = assembled(self._outer, outer[~self._direct])
+        product = (behind @ assembled(self.inner, inner).toarray()).reshape(-1).take(self._place)
+        if len(product) == self.pattern.nnz:
+            found = product
+        else:
+            found = np.zeros(self.pattern.nnz, outer.dtype)
+            found[self._there] = product
+        found[self._sums] += outer[self._direct]
+        return found

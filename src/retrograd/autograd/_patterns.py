@@ -165,6 +165,7 @@ class PatternLevel(Level):
     __slots__ = ("count", "local", "looked", "written")
 
     name = "sparsity"
+    shows_steps = True
 
     def __init__(self, count: int, local: bool = True) -> None:
         super().__init__()

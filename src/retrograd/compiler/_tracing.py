@@ -79,6 +79,7 @@ class TraceLevel(Level):
 
     name = "compile"
     traces: ClassVar[bool] = True
+    shows_steps: ClassVar[bool] = True
     transparent: ClassVar[bool] = True  # what is recorded inside is recorded as ever
 
     def __init__(self, whole: bool = True, kernels: Collection[str] = ()) -> None:

@@ -12,6 +12,11 @@ values that are nothing but copies of elements of the input are known. Where suc
 operation that does more than move elements, the function is cut: the operation is given a variable
 in place of it. Whether blocks come out, and which, is then read off the steps that were noted
 (``arrays/_dependencies.py:Blocks``).
+
+What is gathered may also be an intermediate value with few elements: the vertices of a hand, posed
+by a few numbers, to which thousands of points belong. Its elements then count as further inputs.
+The Jacobian is the one by these, times that of the intermediate value (``Middle``), which is found
+by products with a much smaller function.
 """
 
 from __future__ import annotations
@@ -61,6 +66,9 @@ class Calls(Interceptor):
     ) -> Any:
         several = op.inputs == ("tensors",)
         operands = list(args[0]) if several else list(args)
+        if op.name in GATHERING:
+            operands = self.gathered(op, operands, options)
+            args = operands
         positions = [i for i, x in enumerate(operands) if self.is_copy(x)]
         if not positions or not op.differentiable:
             return apply(op, args, options, computed)
@@ -70,6 +78,11 @@ class Calls(Interceptor):
                 return result
         replaced = self.replaced(op, operands, positions)
         return apply(op, [replaced] if several else replaced, options, computed)
+
+    def gathered(self, op: Operation, operands: list[Any], options: dict[str, Any]) -> list[Any]:
+        """The operands of an operation that gathers elements, with copies in place of the first if
+        that is the intermediate value."""
+        raise NotImplementedError
 
     def is_copy(self, x: Any) -> bool:
         """Whether a value is known to hold nothing but copies of elements of the input."""
@@ -88,6 +101,24 @@ class Calls(Interceptor):
         raise NotImplementedError
 
 
+GATHERING = ("index", "index_select", "gather", "embedding")
+SMALLER = 4  # how many times fewer elements an intermediate value has than are gathered of it
+
+
+class Middle(NamedTuple):
+    """An intermediate value of which elements are gathered."""
+
+    name: str  # of the first operation that gathers them
+    numbers: list[int]  # of all such calls, among those of operations that gather
+    leaf: int
+    shape: tuple[int, ...]
+    step: Any  # by which its own pattern can be read off
+
+    @property
+    def size(self) -> int:
+        return int(arrays.patterns.size_of(self.shape))
+
+
 def by_element(op: Operation) -> bool:
     return op.family == "elementwise" or op is elementwise.mul
 
@@ -100,8 +131,32 @@ class Following(Calls):
         self.calls: list[Call] = []
         self.sources: list[Any] = [None]  # of each leaf; the first one is the input itself
         self.alike: list[int] = [0]
+        self.middle: Middle | None = None
+        self._replaced: Any = None  # the intermediate value, and the variable in place of it
+        self._gathered = 0
         self._numbers: dict[Any, int] = {}
         self._alive: list[Any] = []  # so that no identity is used twice
+
+    def gathered(self, op: Operation, operands: list[Any], options: dict[str, Any]) -> list[Any]:
+        x, self._gathered = operands[0], self._gathered + 1
+        if self.middle is not None:
+            if x is not self._replaced[0]:
+                return operands
+            self.middle.numbers.append(self._gathered)
+            return [self._replaced[1], *operands[1:]]
+        if not is_of(self.level, x) or not raw(x).moves or raw(x).source is not None:
+            return operands
+        result = apply(op, operands, options)
+        if raw(x).size * SMALLER > raw(result).size:
+            return operands
+        leaf, size, inputs = len(self.sources), raw(x).size, self.level.count
+        self.middle = Middle(op.name, [self._gathered], leaf, tuple(x.shape), raw(x).pattern)
+        source = arrays.arange(inputs, inputs + size, 1)
+        self.sources.append(source)
+        self.alike.append(-leaf)
+        variable = Dependent(self.level, raw(x).value, steps.leaf(leaf, size), source=source)
+        self._replaced = (x, wrap(variable))
+        return [self._replaced[1], *operands[1:]]
 
     def is_copy(self, x: Any) -> bool:
         return is_of(self.level, x) and raw(x).moves and raw(x).source is not None
@@ -153,11 +208,18 @@ class Plan(NamedTuple):
     calls: list[Call]
     blocks: Any
     output: tuple[int, ...]
+    middle: Middle | None = None
+    inner: Any = None  # the pattern of the intermediate value
+    parts: Any = None  # how the Jacobian follows from both
 
     @property
-    def cost(self) -> int:
+    def cost(self) -> float:
         """In products with the Jacobian, as for colourings."""
-        return int(arrays.bidirectional.REVERSE_COST * self.blocks.color_count)
+        cost = float(arrays.bidirectional.REVERSE_COST * self.blocks.color_count)
+        if self.middle is None:
+            return cost
+        share: float = self.middle.size / max(self.blocks.pattern.shape[0], 1)
+        return cost + 1 + share * len(self.parts.columns)
 
 
 def find(
@@ -175,21 +237,45 @@ def find(
     if found.looked:
         return (None, *find_pattern(func, x, what))
     (following,) = watching
-    sources = following.sources[1:]
-    # What was not cut leads to the input itself, the first leaf.
-    cut = found.step is not None and not found.wrote and not any(
-        each.kind == "leaf" and each.data == 0 for each in steps.needed(found.step)
-    )  # fmt: skip
-    if cut:
-        try:
-            none = arrays.arange(0, 0, 1)
-            blocks = steps.Blocks(found.step, [none, *sources], following.alike, found.inputs)
-        except steps.NoBlocks:
-            pass
-        else:
-            plan = Plan(following.calls, blocks, found.shape)
-            return plan, blocks.pattern, found.shape, False
-    return None, found.pattern(sources), found.shape, False
+    sources, middle = following.sources[1:], following.middle
+    inner = None
+    if middle is not None:
+        own = found._replace(step=middle.step, shape=middle.shape)
+        inner = own.pattern(sources[: middle.leaf - 1])
+    needed = [] if found.step is None else steps.needed(found.step)
+    leaves = {each.data for each in needed if each.kind == "leaf"}
+    # What was not cut leads to the input itself, the first leaf, or to the intermediate value.
+    uncut = {0} if middle is None else {0, middle.leaf}
+    if found.step is not None and not found.wrote and not leaves & uncut:
+        plan = _planned(following, found, leaves, inner)
+        if plan is not None:
+            pattern = plan.blocks.pattern if plan.parts is None else plan.parts.pattern
+            return plan, pattern, found.shape, False
+    return None, found.pattern(sources, inner), found.shape, False
+
+
+def _planned(following: Following, found: Any, leaves: set[int], inner: Any) -> Plan | None:
+    """A plan, if the function works row by row behind the cuts that its result depends on."""
+    none = arrays.arange(0, 0, 1)
+    sources = [s if i in leaves else none for i, s in enumerate(following.sources)]
+    alike = [n if i in leaves else -i for i, n in enumerate(following.alike)]
+    calls = [
+        Call(name, cuts) if cuts is None or any(cut.leaf in leaves for cut in cuts)
+        else Call(name, [])
+        for name, cuts in following.calls
+    ]  # fmt: skip
+    middle = following.middle
+    columns = found.inputs + (0 if middle is None else middle.size)
+    try:
+        blocks = steps.Blocks(found.step, sources, alike, columns)
+    except steps.NoBlocks:
+        return None
+    if middle is None:
+        return Plan(calls, blocks, found.shape)
+    parts = arrays.patterns.Composed(blocks.pattern, inner)
+    if not parts.is_cheap:
+        return None
+    return Plan(calls, blocks, found.shape, middle, inner, parts)
 
 
 class Cutting(Calls):
@@ -200,6 +286,23 @@ class Cutting(Calls):
         self.count = 0  # of calls
         self.variables: dict[int, Tensor] = {}
         self._copies = {id(x): x}
+        self._gathered = 0
+        self._replaced: Any = (None, None)
+
+    def gathered(self, op: Operation, operands: list[Any], options: dict[str, Any]) -> list[Any]:
+        self._gathered += 1
+        middle = self.plan.middle
+        if middle is None or self._gathered not in middle.numbers:
+            return operands
+        x = operands[0]
+        if self._gathered == middle.numbers[0]:
+            if op.name != middle.name or tuple(x.shape) != middle.shape:
+                raise changed()
+            self._replaced = (x, x.detach())
+            self._copies[id(self._replaced[1])] = self._replaced[1]
+        elif x is not self._replaced[0]:
+            raise changed()
+        return [self._replaced[1], *operands[1:]]
 
     def is_copy(self, x: Any) -> bool:
         return id(x) in self._copies
@@ -222,6 +325,9 @@ class Cutting(Calls):
 
     def replaced(self, op: Operation, operands: list[Any], positions: list[int]) -> list[Any]:
         cuts = self.next_call(op).cuts
+        if cuts == []:  # its result does not matter behind the intermediate value
+            self.count += 1
+            return operands
         if cuts is None or positions != [cut.position for cut in cuts]:
             raise changed()
         self.count += 1
@@ -237,6 +343,47 @@ class Cutting(Calls):
                 self.variables[variable] = as_tensor(raw(x)).requires_grad_()
             operands[cut.position] = self.variables[variable]
         return operands
+
+
+class Reached(BaseException):
+    """Ends a function at the intermediate value."""
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+
+class Reaching(Calls):
+    """Runs a function as far as to its intermediate value."""
+
+    def __init__(self, middle: Middle) -> None:
+        self.middle = middle
+        self._gathered = 0
+
+    def handle(
+        self, op: Operation, args: Sequence[Any], options: dict[str, Any], computed: Any
+    ) -> Any:
+        if op.name in GATHERING:
+            self._gathered += 1
+            if self._gathered == self.middle.numbers[0]:
+                if op.name != self.middle.name or tuple(args[0].shape) != self.middle.shape:
+                    raise changed()
+                raise Reached(args[0])
+        return apply(op, args, options, computed)
+
+
+def up_to(func: Callable[[Tensor], Any], middle: Middle) -> Callable[[Tensor], Tensor]:
+    """The intermediate value as a function of the input."""
+
+    def value(x: Tensor) -> Tensor:
+        try:
+            with Reaching(middle):
+                func(x)
+        except Reached as reached:
+            result: Tensor = reached.value
+            return result
+        raise changed()
+
+    return value
 
 
 def changed() -> RuntimeError:
@@ -283,3 +430,20 @@ class Cuts:
     def values(self, compressed: Tensor, dtype: Any) -> Any:
         """The values of all entries, in the order of the pattern."""
         return self.plan.blocks.values(raw(compressed))
+
+
+class Composed(Cuts):
+    """As ``Cuts``, behind an intermediate value whose own Jacobian is found by ``products``."""
+
+    def __init__(self, func: Callable[[Tensor], Any], found: Plan, products: Any) -> None:
+        super().__init__(func, found)
+        self.products = products
+        self.column_colors = products.column_colors
+
+    def compressed(self, x: Tensor) -> Any:
+        return super().compressed(x), self.products.compressed(x)
+
+    def values(self, compressed: Any, dtype: Any) -> Any:
+        behind, before = compressed
+        inner = self.products.values(before, dtype)
+        return self.plan.parts.values(super().values(behind, dtype), inner)

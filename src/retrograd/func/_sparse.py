@@ -9,7 +9,7 @@ from typing import Any
 from retrograd import arrays
 from retrograd.autograd._wrap import Plug, wrap
 from retrograd.func._arguments import as_tensor, check_outputs
-from retrograd.func._cuts import Cuts
+from retrograd.func._cuts import Composed, Cuts, Plan, changed, up_to
 from retrograd.func._cuts import find as find_cuts
 from retrograd.func._forward import jvp
 from retrograd.func._reverse import grad, vjp
@@ -137,6 +137,8 @@ class SparseJacobian(_Compressed):
         self._input = tuple(x.shape)
         self._method = method
         self._compressed = compiled(method.compressed) if compile else method.compressed
+        # The function is run in two parts: that both together are the whole is seen at first.
+        self._unproven = isinstance(method, Composed)
         self.mode: str = method.mode
         self.column_colors, self.row_colors = method.column_colors, method.row_colors
 
@@ -163,6 +165,8 @@ class SparseJacobian(_Compressed):
             "reverse": f"{product} reverse mode", "cut": f"pass{'' if count == 1 else 'es'} back "
             "to where elements are gathered",
         }[self.mode]  # fmt: skip
+        if isinstance(self._method, Composed):
+            how = "products with an intermediate value and passes back to it"
         return f"<sparse Jacobian, {rows} × {columns}: {self.nnz} entries, from {count} {how}>"
 
     def __call__(self, x: Tensor, form: str = "csr") -> Any:
@@ -176,7 +180,11 @@ class SparseJacobian(_Compressed):
         x = as_tensor(x)
         self._given(x)
         values = self._method.values(self._compressed(x), raw(x).dtype)
-        self._check(values, lambda v: jvp(self.func, (x,), (v,))[1], x)
+        product = lambda v: jvp(self.func, (x,), (v,))[1]
+        self._check(values, product, x)
+        if self._unproven and not _agrees(patterns.assembled(self.pattern, values), product, x):
+            raise changed()
+        self._unproven = False
         return self._in_form(values, form)
 
 
@@ -299,17 +307,31 @@ def sparse_jacobian(
             "work on rows of them. Use another mode."
         )
     if plan is not None and (mode == "cut" or plan.cost < bidirectional.least_cost(pattern)):
-        method = Cuts(func, plan)
+        method = _cut(func, plan, chunk_size, x)
     else:
         colors = bidirectional.color(pattern, mode, order)
         if plan is not None and plan.cost < colors.cost:
-            method = Cuts(func, plan)
+            method = _cut(func, plan, chunk_size, x)
         else:
             method = Products(func, pattern, colors, chunk_size, (tuple(x.shape), shape))
     jac = SparseJacobian(func, x, pattern, method, local, compile)
     if given and check:
         _compare(jac(x), lambda v: jvp(func, (x,), (v,))[1], x, what)
     return jac
+
+
+def _cut(func: Callable[[Tensor], Any], plan: Plan, chunk_size: int | None, x: Tensor) -> Cuts:
+    """The way to compute a Jacobian by a plan."""
+    middle = plan.middle
+    if middle is None:
+        return Cuts(func, plan)
+    columns = arrays.full((plan.inner.shape[1],), -1, arrays.int64)
+    columns[plan.parts.columns] = coloring.columns(plan.parts.inner)
+    colors = bidirectional.Colors(columns, arrays.full((middle.size,), -1, arrays.int64))
+    shapes = tuple(x.shape), middle.shape
+    return Composed(
+        func, plan, Products(up_to(func, middle), plan.inner, colors, chunk_size, shapes)
+    )
 
 
 def sparse_hessian(

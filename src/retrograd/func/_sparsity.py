@@ -79,13 +79,16 @@ class Followed(NamedTuple):
     looked: bool  # whether it looked at values that depend on the input
     wrote: bool  # whether it wrote to values in place
 
-    def pattern(self, sources: Sequence[Any] = ()) -> Any:
+    def pattern(self, sources: Sequence[Any] = (), inner: Any = None) -> Any:
         """The pattern of the Jacobian. ``sources``: if the function was cut, which input each
-        variable is a copy of, for each leaf but the first."""
+        variable is a copy of, for each leaf but the first. ``inner``: the pattern of an
+        intermediate value, whose elements count as inputs there, after the others."""
         if self.step is None:
             return patterns.empty(patterns.size_of(self.shape), self.inputs)
-        every = patterns.identity(self.inputs)
-        leaves = [every, *[patterns.taken(every, source) for source in sources]]
+        first = every = patterns.identity(self.inputs)
+        if inner is not None:
+            every = patterns.stacked([every, inner])
+        leaves = [first, *[patterns.taken(every, source) for source in sources]]
         return steps.pattern(self.step, leaves, self.inputs)
 
 

@@ -194,6 +194,7 @@ class Level:
     # Whether what is recorded on values of this level leads on to what its constants came from.
     transparent: ClassVar[bool] = False
     traces: ClassVar[bool] = False  # whether it writes down what is done, as a program
+    shows_steps: ClassVar[bool] = False  # whether it matters which operations a function calls
     takes_kernels: bool  # of such a level: whether a line may be a kernel
     # Whether a tensor from outside can be written with what the transform is about.
     takes_in: ClassVar[bool] = True

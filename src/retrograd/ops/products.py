@@ -276,9 +276,8 @@ def matmul(self: Any, other: Any) -> Any:
     if right == 1 and left <= 2:
         return _dot(self, other) if left == 1 else _mv(self, other)
     if left == 1 and right == 2:
-        fits = a.shape[0] == b.shape[0] and a.dtype == b.dtype
-        if fits and isinstance(a, Lifted) and not a.level.traces and not _requires_grad(self):
-            return mv(linear.t(other), self)  # no graph shows the steps
+        if _is_unseen(self) and a.shape[0] == b.shape[0] and a.dtype == b.dtype:
+            return mv(linear.t(other), self)
         return linear.unsafe_squeeze(_mm(linear.unsqueeze(self, dim=0), other), dims=(0,))
     if _should_fold(self, other):
         return _folded(self, other)
@@ -307,6 +306,12 @@ def _requires_grad(x: Any) -> bool:
     return bool(getattr(x, "requires_grad", False))
 
 
+def _is_unseen(x: Any) -> bool:
+    """Whether it is a value under a transform that is not recorded: no graph shows the steps."""
+    data = raw(x)
+    return isinstance(data, Lifted) and not data.level.shows_steps and not _requires_grad(x)
+
+
 def _folded(self: Any, other: Any) -> Any:
     """One product with the rows of all matrices of a batch."""
     swapped = len(other.shape) > len(self.shape)
@@ -332,6 +337,8 @@ def _batched(self: Any, other: Any) -> Any:
             return matmul(linear.squeeze_dim(self, dims=(0,)), other)
         if other.shape[0] == 1 and _requires_grad(other):
             return matmul(self, linear.squeeze_dim(other, dims=(0,)))
+    elif len(self.shape) == len(other.shape) == 3 and (_is_unseen(self) or _is_unseen(other)):
+        return _bmm(self, other)
     batch = broadcast(tuple(self.shape[:-2]), tuple(other.shape[:-2]))
     count = numel(batch)
     rows = self.shape[-2:] if len(self.shape) > 1 else (1, *self.shape)
