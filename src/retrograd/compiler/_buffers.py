@@ -26,7 +26,8 @@ class Plan:
         self.state = {old: new for old, new in program.updates if old.root is old}
         program.lines = self.with_updates_last()
         self.statements = Statements(program, program.lines)
-        self.inputs = {line: list(self.statements.inputs(line)) for line in self.statements.lines}
+        inputs = self.statements.inputs
+        self.inputs = {line: inputs(line) for line in self.statements.lines}
         self.last, self.named = self.last_uses()
         self.made = {v for line in program.lines for v in line.outputs}
         self.outputs = set(program.outputs)
@@ -70,7 +71,9 @@ class Plan:
         memory: dict[Var, int] = {}
         names: dict[Var, int] = {}
         for number, line in enumerate(self.statements.lines):
-            for v in (*self.inputs[line], *line.outputs):
+            for v in self.inputs[line]:
+                memory[v.root] = names[v] = number
+            for v in line.outputs:
                 memory[v.root] = names[v] = number
         return memory, names
 
@@ -91,12 +94,12 @@ class Plan:
                     self.written.add(old)
         if positions:
             self.in_place[line] = tuple(positions)
-        if not line.writes and not line.several and line.outputs and not line.options:
+        elif not line.several and line.outputs and not line.options and not line.writes:
             self.plan_out(number, line)
         self.freed[line] = [
             v
             for v in dict.fromkeys((*inputs, *line.outputs))
-            if v in self.made and self.named[v] == number and v not in self.outputs
+            if self.named[v] == number and v in self.made and v not in self.outputs
         ]
 
     def plan_out(self, number: int, line: Line) -> None:

@@ -77,7 +77,7 @@ class Compiled:
         state = modes.frame.states[-1]
         if (
             self.eager_because is not None or state.levels or state.interceptors
-            or state.saved_tensor_hooks or modes.running is not None or modes.observer is not None
+            or state.saved_tensor_hooks or state.running is not None or state.observer is not None
         ):  # fmt: skip
             profiled = getattr(modes.observer, "compiled", None)
             if profiled is not None and self.eager_because is None:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from itertools import accumulate
 from typing import NamedTuple
 
 from retrograd.compiler._control_lines import Control
-from retrograd.compiler._program import Line, Program, Var
+from retrograd.compiler._program import Kernel, Line, Program, Var
 from retrograd.compiler._tiles import Tile
+from retrograd.ops._operation import Operation
 
 
 class Measured(NamedTuple):
@@ -44,33 +46,33 @@ class Cost(NamedTuple):
 
 def measured(program: Program) -> Measured:
     """Go through a program without running it."""
-    lines = program.lines
-    last: dict[Var, int] = {}
-    for number, line in enumerate(lines):
-        for v in (*line.inputs, *line.outputs):
+    first: dict[Var, int] = {}  # the line that makes some memory
+    last: dict[Var, int] = {}  # the line that uses it last
+    count = moved = 0
+    for number, line in enumerate(program.lines):
+        count += operations_of(line)
+        moved += moved_by(line)
+        for v in line.inputs:
             last[v.root] = number
+        for v in line.outputs:
+            last[v.root] = number
+            first.setdefault(v.root, number)
     kept = {v.root for v in program.outputs}
     given = {v.root for v in program.inputs}
-    live: set[Var] = set()
-    moved = peak = now = 0
-    for number, line in enumerate(lines):
-        moved += moved_by(line)
-        for v in line.outputs:
-            if v.root not in given and v.root not in live and v.root.constant is None:
-                live.add(v.root)
-                now += v.root.nbytes
-        peak = max(peak, now)
-        for v in (*line.inputs, *line.outputs):
-            if last[v.root] == number and v.root in live and v.root not in kept:
-                live.remove(v.root)
-                now -= v.root.nbytes
-    count = sum(operations_of(line) for line in lines)
-    return Measured(count, moved, peak)
+    changes = [0] * (len(program.lines) + 1)
+    for root, number in first.items():
+        if root not in given and root.constant is None:
+            changes[number] += root.nbytes
+            if root not in kept:
+                changes[last[root] + 1] -= root.nbytes
+    return Measured(count, moved, max(accumulate(changes)))
 
 
 def operations_of(line: Line) -> int:
     """The operations of a line. A branch or a body is counted once, however often it runs."""
     operation = line.operation
+    if type(operation) is Kernel or isinstance(operation, Operation):
+        return 1
     if isinstance(operation, Tile):
         return len(operation.program.lines)
     if isinstance(operation, Control):
@@ -82,7 +84,7 @@ def moved_by(line: Line) -> int:
     """The bytes that a line reads and writes."""
     if line.operation.view:
         return 0
-    return sum(v.nbytes for v in (*dict.fromkeys(line.inputs), *line.outputs))
+    return sum([v.nbytes for v in (*dict.fromkeys(line.inputs), *line.outputs)])
 
 
 def cost_of(program: Program, eager: Measured) -> Cost:

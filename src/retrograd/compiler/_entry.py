@@ -12,7 +12,7 @@ from retrograd.autograd._history import meta_of
 from retrograd.autograd._node import SECOND_BACKWARD, CallableNode, orders
 from retrograd.autograd._once_differentiable import once_differentiable
 from retrograd.autograd._versions import version_of
-from retrograd.autograd._wrap import wrap
+from retrograd.autograd._wrap import Plug, wrap
 from retrograd.autograd.function import Function
 from retrograd.compiler import _printing, xla
 from retrograd.compiler._cost import measured
@@ -47,7 +47,6 @@ class Entry:
         self.function, written = function_of(self.program)
         # What the program means to the bit, which other backends give to rounding.
         self.meaning = self.function if backend == "numpy" else self.program.run
-        self._overwritten = [i for i, v in enumerate(trace.inputs) if v in written]
         self.pull = trace.pull
         self.backward = None
         if self.pull is not None and self.pull.program is not None:
@@ -62,29 +61,31 @@ class Entry:
         self.saved = [] if self.pull is None else [numbers.get(v) for v in self.pull.saved]
         watch = trace.watch
         self._containers = list(dict.fromkeys(c.held.local for c in self.changes))
-        needed = [*watch.locals, *self._containers]
-        writes = [i for i, _ in self.writes]
-        self.check = watch.checker(needed, writes, trace.level.depends_on_numbers)
+        self._finish, needed = finisher(self, watch.locals)
+        if self._finish is None:
+            needed = [*watch.locals, *self._containers]
         self._tensor_count = len(watch.tensors)
-        self._finish = finisher(self)
+        self.check = watch.checker(
+            self.positions, needed, [i for i, _ in self.writes],
+            [i for i, v in enumerate(trace.inputs) if v in written],
+            trace.level.depends_on_numbers,
+        )  # fmt: skip
         self._plain = not (
             self.pull or self.writes or self.rebound or self.flags or self.changes
         ) and isinstance(self.result, New) and not self.result.requires_grad  # fmt: skip
 
     def call(self, args: tuple[Any, ...], named: dict[str, Any]) -> Any:
         """What the function gives, or MISSED if the program is not for this call."""
-        found = self.check(args, named)
-        if found is None or modes_now() != self.modes:
+        found = self.check(args, named) if modes_now() == self.modes else None
+        if found is None:
             return MISSED
-        known = found[: self._tensor_count]
-        for i in self._overwritten:
-            known[i]._data = arrays.writable(known[i]._data)
-        values = self.function(*[known[i]._data for i in self.positions])
+        data, needed = found
+        values = self.function(*data)
         if self._plain:
             return wrap(values[0])
         if self._finish is not None:
-            return self._finish(known, values, *found[self._tensor_count :])
-        return self.finish(known, found[self._tensor_count :], values)
+            return self._finish(values, *needed)
+        return self.finish(needed[: self._tensor_count], needed[self._tensor_count :], values)
 
     def finish(self, known: Any, containers: Any, values: Any) -> Any:
         """Write what the program computed where it belongs, and put the result together."""
@@ -198,13 +199,15 @@ def undifferentiable(value: Any, error: str) -> Any:
     return wrap(value, BrokenGraph(error))
 
 
-def finisher(entry: Entry) -> Any:
-    """What ``Entry.finish`` does, as straight lines; None where that takes more than setting
-    gradients, attributes and items, and returning new tensors."""
+def finisher(entry: Entry, tensors: list[str]) -> tuple[Any, list[str]]:
+    """What ``Entry.finish`` does, as straight lines, and the tensors and containers that it takes,
+    by their names in the comparing function; None where that takes more than setting gradients,
+    attributes and items, and returning new tensors."""
     lines: list[str] = []
-    names: dict[str, Any] = {"wrap": wrap, "undifferentiable": undifferentiable,
-                             "write_over": write_over, "meta_of": meta_of}  # fmt: skip
+    names: dict[str, Any] = {"undifferentiable": undifferentiable, "write_over": write_over,
+                             "new": object.__new__, "Tensor": Plug.tensor}  # fmt: skip
     made: dict[int, str] = {}
+    needed: dict[str, None] = {}
 
     def text(template: Any) -> str | None:
         kind = type(template)
@@ -218,10 +221,13 @@ def finisher(entry: Entry) -> Any:
                     assert entry.pull is not None
                     lines.append(f"{name} = undifferentiable({value}, {entry.pull.error!r})")
                 else:
-                    lines.append(f"{name} = wrap({value})")
+                    lines.append(f"{name} = new(Tensor); {name}._data = {value}")
+                    lines.append(f"{name}._node = {name}._version_counter = {name}._meta = None")
             return made[template.output]
         if kind is Known:
-            return f"known[{template.number}]"
+            known: str = tensors[template.number]
+            needed[known] = None
+            return known
         if kind is Fixed:
             name = f"f{len(names)}"
             names[name] = template.value
@@ -236,16 +242,18 @@ def finisher(entry: Entry) -> Any:
         return None
 
     if entry.rebound or entry.flags:
-        return None
+        return None, []
     for i, output in entry.writes:
-        lines.append(f"write_over(known[{i}], values[{output}])")
+        needed[tensors[i]] = None
+        lines.append(f"write_over({tensors[i]}, values[{output}])")
     for change in entry.changes:
         value = None if change.template is REMOVED else text(change.template)
         if value is None or change.held.kind == "attributes":
-            return None
+            return None, []
         local = change.held.local
+        needed[local] = None
         if change.held.kind == "grad":
-            lines.append(f"meta_of({local}).grad = {value}")
+            lines.append(f"{local}._meta.grad = {value}")
         elif change.held.kind == "cell":
             lines.append(f"{local}.cell_contents = {value}")
         else:
@@ -254,11 +262,10 @@ def finisher(entry: Entry) -> Any:
             lines.append(f"{local}[{name}] = {value}")
     result = text(entry.result)
     if result is None:
-        return None
-    arguments = "".join(f", {local}" for local in entry._containers)
+        return None, []
     body = "\n    ".join([*lines, f"return {result}"])
-    exec(f"def finish(known, values{arguments}):\n    {body}\n", names)
-    return names["finish"]
+    exec(f"def finish({', '.join(['values', *needed])}):\n    {body}\n", names)
+    return names["finish"], list(needed)
 
 
 class CompiledFunction(Function):

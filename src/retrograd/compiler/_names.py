@@ -8,6 +8,7 @@ import keyword
 from collections import defaultdict
 from collections.abc import Iterable
 
+from retrograd.compiler._code import Code
 from retrograd.compiler._program import Var
 from retrograd.compiler._statements import is_temporary
 
@@ -20,12 +21,12 @@ class Names:
         self._taken = {"np", *taken}  # which no new variable may have
         self._given: set[str] = set()  # to variables, at some point
         self._in_use: set[str] = set()
-        self._now: dict[Var, tuple[str, str, int]] = {}  # name, word, number
+        self._now: dict[Var, tuple[Code, str, int]] = {}  # name, word, number
         self._free: dict[str, list[int]] = defaultdict(list)  # by word: numbers to use again
         self._counts: dict[str, int] = defaultdict(int)
         self.wanted: dict[Var, str] = {}  # names that variables are to have, which nobody else has
 
-    def __getitem__(self, var: Var) -> str:
+    def __getitem__(self, var: Var) -> Code:
         return self._now[var][0]
 
     def inner(self) -> Names:
@@ -34,8 +35,8 @@ class Names:
 
     def give(self, var: Var) -> str:
         """A name for a new variable: the user's word for it, or ``t``, with a number if need be."""
-        if var in self.wanted:
-            self._now[var] = (self.wanted[var], "", 0)
+        if self.wanted and var in self.wanted:
+            self._now[var] = (Code(self.wanted[var]), "", 0)
             return self.wanted[var]
         word = "" if is_temporary(var) else var.name
         free = self._free[word]
@@ -50,14 +51,14 @@ class Names:
                 name = word if number == 1 else f"{word}_{number}"
             if name not in self._taken and name not in self._in_use:
                 break
-        self._now[var] = (name, word, number)
+        self._now[var] = (Code(name), word, number)
         self._given.add(name)
         self._in_use.add(name)
         return name
 
     def call(self, var: Var, name: str) -> None:
         """Give a variable a name that it has elsewhere, too."""
-        self._now[var] = (name, "", 0)
+        self._now[var] = (Code(name), "", 0)
         self._taken.add(name)
 
     def hand_on(self, old: Var, new: Var) -> None:

@@ -68,6 +68,7 @@ class Rewriting:
         self.kept: list[Line] = []
         self.made_by: dict[Var, Line] = {}
         self._known: dict[Any, Line] = {}  # lines by what they compute
+        self.expands = any([line.operation is linear.expand for line in program.lines])
         self._numbers: dict[Var, Var | None] = {}
 
     def run(self) -> None:
@@ -75,7 +76,8 @@ class Rewriting:
             line.rename(self.new)
             if line.effects or line.writes or not self.is_left_out(line):
                 self.kept.append(line)
-                self.made_by.update(dict.fromkeys(line.outputs, line))
+                for v in line.outputs:
+                    self.made_by[v] = line
         program, new = self.program, self.new
         program.lines = self.kept
         program.outputs = [new.get(v, v) for v in program.outputs]
@@ -83,13 +85,18 @@ class Rewriting:
 
     def is_left_out(self, line: Line) -> bool:
         """Make a line simpler, or find that it is not needed."""
-        if self.is_folded(line):
+        inputs = line.inputs
+        constants = [v for v in inputs if v.constant is not None]
+        if len(constants) == len(inputs) and self.is_folded(line):
             return True
         if isinstance(line.operation, Operation) and line.operation.of_elements:
-            self.hand_what_is_expanded(line)
-            self.shrink_constants(line)
+            if self.expands:
+                self.hand_what_is_expanded(line)
+            if constants:
+                self.shrink_constants(line)
         if len(line.outputs) == 1:
-            same = unchanged(line) or self.whole(line)
+            numbers = constants or len(inputs) != len(line.args)
+            same = (unchanged(line) if numbers else None) or self.whole(line)
             if same is not None and self.is_replaced(line, same):
                 return True
             if self.is_needless_copy(line):
@@ -101,8 +108,6 @@ class Rewriting:
     def is_folded(self, line: Line) -> bool:
         """Compute now what depends on constants only, but for outputs, which are new in each
         run."""
-        if not all([v.constant is not None for v in line.inputs]):
-            return False
         if any(v.nbytes > LARGE * 8 or v.root in self.output_roots for v in line.outputs):
             return False
         args = [mapped(x, lambda v: v.constant) for x in line.args]
@@ -137,9 +142,10 @@ class Rewriting:
     def is_known(self, line: Line) -> bool:
         """Compute once what is computed twice: the same operation of the same variables. Outputs
         of the program stay arrays of their own."""
-        if not self.output_roots.isdisjoint([v.root for v in line.outputs]):
-            return False
-        key: Any = (line.operation, *[_key(x) for x in line.args])
+        for v in line.outputs:
+            if v.root in self.output_roots:
+                return False
+        key: Any = (line.operation, *[x if type(x) is Var else _key(x) for x in line.args])
         if line.options:
             key = (key, _key(line.options))
         elif line.operation.name in ("add", "mul") and len(line.args) == 2:

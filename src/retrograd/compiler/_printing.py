@@ -120,7 +120,7 @@ class Text:
         if line in self.plan.augmented:
             return self.augmented(line, freed)
         expression = self.expression(line)
-        now = dict.fromkeys(line.outputs)
+        now = line.outputs
         before = {v: self.variables[v] for v in freed if v not in now}
         for v in before:
             self.variables.free(v)
@@ -137,7 +137,7 @@ class Text:
             text = f"{names[0]} = {expression}"
         return [text, *self.deleted(left)]
 
-    def deleted(self, left: dict[Var, str]) -> list[str]:
+    def deleted(self, left: dict[Var, Code]) -> list[str]:
         """The statement that frees large arrays before their names are used again."""
         large = [name for v, name in left.items() if v.nbytes >= WORTHWHILE]
         return [f"del {', '.join(large)}"] if large else []
@@ -244,7 +244,7 @@ class Text:
     # -- values ------------------------------------------------------------------------------
 
     def value(self, x: Any) -> Code:
-        if isinstance(x, Var):
+        if type(x) is Var:
             return self.variable(x)
         kind = type(x)
         if kind is tuple:
@@ -269,13 +269,16 @@ class Text:
                 return Code(repr(value))
             return Code(self.named(var.name, value))
         inner = self.plan.statements.nested.get(var)
-        return Code(self.variables[var]) if inner is None else self.expression(inner)
+        return self.variables[var] if inner is None else self.expression(inner)
 
     def operand(self, x: Any, other: Any) -> Code:
         """An operand of arithmetic. A number beside an array is a constant of the array's dtype,
         which NumPy takes twice as fast as Python's own."""
+        kind = type(x)
+        if kind is Var and x.constant is None:
+            return self.variable(x)
         if isinstance(other, Var) and other.shape and other.dtype.kind == "f":
-            if type(x) in (int, float):
+            if kind in (int, float):
                 number = programs.as_number(x, other.dtype)
                 if number is not None:
                     return self.number(number, other.dtype)
@@ -347,7 +350,7 @@ class TileText(Text):
             text = f"{function}({', '.join(args)}, out={name})"
         return [text, *self.freed(self.plan.freed[line])]
 
-    def deleted(self, left: dict[Var, str]) -> list[str]:
+    def deleted(self, left: dict[Var, Code]) -> list[str]:
         return []  # blocks are small
 
     def called(self, line: Line) -> str:
@@ -435,6 +438,14 @@ def _is_large(var: Var) -> bool:
 
 
 def _is_operator(operation: Any) -> bool:
-    function = operation.forward
-    module = getattr(function, "__module__", None)
-    return module in ("_operator", "operator") or programs.name_of(function) is not None
+    found = _operators.get(operation)
+    if found is None:
+        function = operation.forward
+        module = getattr(function, "__module__", None)
+        found = module in ("_operator", "operator") or programs.name_of(function) is not None
+        if isinstance(operation, Operation):
+            _operators[operation] = found
+    return found
+
+
+_operators: dict[Operation, bool] = {}

@@ -40,10 +40,10 @@ class Var:
 
     def __init__(self, name: str, value: Any, root: Var | None = None) -> None:
         self.name = name
-        self.shape: tuple[int, ...] = tuple(value.shape)
+        self.shape: tuple[int, ...] = value.shape
         self.dtype = value.dtype
-        self.strides: tuple[int, ...] = tuple(value.strides)
-        self.nbytes = int(value.nbytes)  # of all elements, also of those that share memory
+        self.strides: tuple[int, ...] = value.strides
+        self.nbytes: int = value.nbytes  # of all elements, also of those that share memory
         self.root: Var = self if root is None else root
         self.constant: Any = None
 
@@ -70,6 +70,8 @@ class Kernel:
     """
 
     __slots__ = ("definition", "forward", "heavy", "name", "random", "view", "writes")
+
+    batch = None  # as an operation of the table has it
 
     def __init__(
         self, name: str, forward: Callable[..., Any], writes: tuple[int, ...] = (),
@@ -123,7 +125,9 @@ IN_ROWS = Kernel("in_rows", arrays.programs.in_rows)
 class Line:
     """``outputs = operation(*args, **options)``."""
 
-    __slots__ = ("args", "backward", "operation", "options", "outputs", "place", "several")
+    __slots__ = (
+        "_inputs", "args", "backward", "operation", "options", "outputs", "place", "several",
+    )  # fmt: skip
 
     def __init__(
         self, outputs: tuple[Var, ...], operation: Any, args: tuple[Any, ...],
@@ -136,16 +140,22 @@ class Line:
         self.several = several  # whether the operation gives a tuple
         self.place = place  # in the user's code
         self.backward = backward  # whether a backward pass did it
+        # The variables that it uses, and the arguments and options that they were found in.
+        self._inputs: tuple[Any, Any, list[Var]] = (None, None, [])
 
     @property
     def inputs(self) -> list[Var]:
         """The variables that the line uses, as often as it does."""
-        results: list[Var] = []
+        args, options, results = self._inputs
+        if args is self.args and options is self.options:
+            return results
+        results = []
         for x in (*self.args, *self.options.values()) if self.options else self.args:
             if type(x) is Var:
                 results.append(x)
             elif type(x) in (list, tuple, dict):
                 results += variables(x)
+        self._inputs = (self.args, self.options, results)
         return results
 
     @property
@@ -156,14 +166,17 @@ class Line:
     @property
     def draws(self) -> bool:
         """Whether it draws random numbers."""
-        over = getattr(self.operation, "batch", None) == "random overwrite"
-        return over or bool(self.operation.random)
+        return bool(self.operation.random) or self.operation.batch == "random overwrite"
 
     @property
     def effects(self) -> bool:
         """Whether it does more than give its outputs, so that it may not be left out. An empty
         tuple, as of ``x.unbind()``, is an output too."""
-        return self.draws or not (self.outputs or self.several)
+        operation = self.operation
+        return (
+            operation.random or operation.batch == "random overwrite"
+            or not (self.outputs or self.several)
+        )  # fmt: skip
 
     @property
     def writes(self) -> tuple[int, ...]:

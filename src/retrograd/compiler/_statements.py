@@ -8,9 +8,8 @@ memory in the cache: on small arrays that is worth a third of the time of an ope
 from __future__ import annotations
 
 import functools
-import re
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 
 from retrograd import _source
 from retrograd.compiler._control_lines import Branch
@@ -22,12 +21,11 @@ MOST_OPERATIONS = 5  # in one statement
 # freed memory at hand itself, and a keyword takes longer to read than that.
 WORTHWHILE = 1 << 15
 line_number = functools.lru_cache(maxsize=4096)(_source.line_number)
-_TEMPORARY = re.compile(r"t\d+")
 
 
 def is_temporary(var: Var) -> bool:
     """Whether a variable has no name that the user gave."""
-    return _TEMPORARY.fullmatch(var.name) is not None
+    return var.name[:1] == "t" and var.name[1:].isdecimal()
 
 
 class Statements:
@@ -39,12 +37,12 @@ class Statements:
         self._sizes: dict[Line, int] = {}
         made_by = {v: line for line in lines for v in line.outputs}
         inputs = {line: line.inputs for line in lines}
-        uses = Counter(v for line in lines for v in inputs[line])
+        uses = Counter([v for line in lines for v in inputs[line]])
         uses.update(program.outputs)
         runs = runs_of(lines)
         for line in lines:
             size = 0 if line.operation.view else 1
-            written = {id(line.args[position]) for position in line.writes}
+            written = [line.args[position] for position in line.writes]
             outermost = inputs[line]
             if isinstance(line.operation, Branch):
                 outermost = [v for v in line.args[:1] if isinstance(v, Var)]
@@ -52,7 +50,7 @@ class Statements:
                 outermost = []  # it names all of them, and maybe several times
             for v in outermost:
                 inner = made_by.get(v)
-                if inner is None or uses[v] > 1 or id(v) in written or not nests(inner):
+                if inner is None or uses[v] > 1 or v in written or not nests(inner):
                     continue
                 if runs[inner] != runs[line] and not inner.operation.view:
                     continue
@@ -63,14 +61,16 @@ class Statements:
         inside = set(self.nested.values())
         self.lines = [line for line in lines if line not in inside]
 
-    def inputs(self, line: Line) -> Iterator[Var]:
+    def inputs(self, line: Line) -> list[Var]:
         """The variables that a statement names: those of the lines inside of it, too."""
+        results: list[Var] = []
         for v in line.inputs:
             inner = self.nested.get(v)
             if inner is None:
-                yield v
+                results.append(v)
             else:
-                yield from self.inputs(inner)
+                results += self.inputs(inner)
+        return results
 
 
 def nests(line: Line) -> bool:
@@ -88,10 +88,11 @@ def runs_of(lines: Iterable[Line]) -> dict[Line, int]:
     number, place, before = 0, None, 0
     for line in lines:
         code, offset = line.place
-        here = (code, code and line_number(code, offset), line.backward)
-        # In a loop a line comes again: from its first instruction on, or from its last if backward.
-        again = offset > before if line.backward else offset < before
         if not line.operation.view:
+            here = (code, code and line_number(code, offset), line.backward)
+            # In a loop a line comes again: from its first instruction on, or from its last if
+            # backward.
+            again = offset > before if line.backward else offset < before
             if here != place or again:
                 number, place = number + 1, here
             before = offset

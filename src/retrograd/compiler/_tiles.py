@@ -48,6 +48,9 @@ class Tile(Kernel):
 
 def with_tiles(program: Program) -> Program:
     """Put tiles in place of lines that can be done block by block."""
+    # A byte is the smallest element.
+    if not any([v.nbytes >= LARGE for line in program.lines for v in line.outputs]):
+        return program
     fuse_cross_entropy(program)
     grouping = Grouping(program)
     for line in program.lines:

@@ -36,9 +36,10 @@ class Memory:
 class Traced(Lifted):
     """An array, and the variable of the program that stands for it."""
 
-    __slots__ = ("_var", "memory", "seen", "steps", "value")
+    __slots__ = ("_var", "bare_dtype", "memory", "seen", "steps", "value")
 
     level: TraceLevel
+    bare_dtype: Any
 
     def __init__(
         self, level: TraceLevel, value: Any, var: Var, memory: Memory | None = None,
@@ -50,6 +51,8 @@ class Traced(Lifted):
         self.memory = Memory(var, value, level.lines) if memory is None else memory
         self.steps = steps
         self.seen = self.memory.version
+        dtype = var.dtype
+        self.bare_dtype = dtype if dtype is arrays.float32 or dtype is arrays.float64 else None
 
     @property
     def var(self) -> Var:

@@ -416,25 +416,31 @@ class Watch:
 
     # -- the comparing function ------------------------------------------------------------------
 
-    def checker(self, needed: list[str], written: list[int], exact: bool) -> Callable[..., Any]:
-        """The function of the arguments that returns the objects of some local names, or None if
-        anything has changed. ``written``: tensors that must not share memory with others.
-        ``exact``: numbers of optimizers must be the same, too."""
+    def checker(
+        self, data: list[int], needed: list[str], written: list[int], overwritten: list[int],
+        exact: bool,
+    ) -> Callable[..., Any]:  # fmt: skip
+        """The function of the arguments that returns the arrays of some tensors and the objects of
+        some local names, or None if anything has changed. ``written``: tensors that must not share
+        memory with others. ``overwritten``: those whose arrays must be writable. ``exact``: numbers
+        of optimizers must be the same, too."""
         lines = list(self.lines)
         if exact or "param_groups" in self._names:
             for number, line in self._exact.items():
                 lines[number] = line
         if written and len(self.tensors) > 1:
-            data = ", ".join(f"d{i}" for i in range(len(self.tensors)))
-            lines.append(f"if not apart(({data}), {written}): return None")
+            every = ", ".join(f"d{i}" for i in range(len(self.tensors)))
+            lines.append(f"if not apart(({every}), {written}): return None")
+        lines += [f"d{i} = {self.locals[i]}._data = writable(d{i})" for i in overwritten]
         body = "\n".join(f"        {line}" for line in lines)
+        given = "".join(f"d{i}, " for i in data)
         found = "".join(f"{name}, " for name in needed)
         text = (
-            "def check(args, named):\n    try:\n" + body + f"\n        return ({found})\n"
+            f"def check(args, named):\n    try:\n{body}\n        return ({given}), ({found})\n"
             "    except (KeyError, IndexError, AttributeError, TypeError, ValueError):\n"
             "        return None\n"
         )
-        names = {**self.objects, "apart": apart_in_memory}
+        names = {**self.objects, "apart": apart_in_memory, "writable": arrays.writable}
         exec(compile(text, "<guards>", "exec"), names)
         check: Callable[..., Any] = names["check"]
         return check

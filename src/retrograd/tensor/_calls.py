@@ -104,7 +104,7 @@ def apply(op: Operation, args: Sequence[Any], options: dict[str, Any], computed:
     if now.levels:
         if now.only_levels and computed is None and are_bare(args, options):
             at_level = op.at_level
-            if at_level is not None:
+            if at_level is not None and (op.check is None or not now.levels[0].traces):
                 return at_level(*args, **options)
         level = level_for(op, args, options)
         if level is not None:
@@ -163,8 +163,8 @@ def are_bare(args: Sequence[Any], options: dict[str, Any]) -> bool:
                     if level is not None or own.closed:
                         return False
                     level = own
-            elif x._node is not None or (meta is not None and meta.requires_grad):
-                return False
+            elif x._node is not None or (meta is not None and meta.requires_grad) or tracer():
+                return False  # a trace notes what comes from elsewhere
         elif type(x) is not float and type(x) is not int and x is not None:
             return False
     return level is not None and not (options and any_arrays(options))
