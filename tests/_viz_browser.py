@@ -84,12 +84,16 @@ READ = """() => {
   const values = (role) => [...document.querySelectorAll(`.step-card [data-role="${role}"]`)].map(
     (box) => box.classList.contains("none") ? null
       : { shape: box.dataset.shape, dtype: box.dataset.dtype, data: numbers(box) });
-  return { step: Number(document.querySelector(".step-card").dataset.step),
+  const { step, phase } = document.querySelector(".step-card").dataset;
+  return { step: Number(step), phase,
     count: document.getElementById("count").textContent,
     running: [...document.querySelectorAll(".node[data-state=running]")].map((n) => n.dataset.id),
     line: document.querySelector(".line.current")?.dataset.line ?? null,
     incoming: values("incoming"), part: values("part"), saved: values("saved"),
-    outgoing: values("outgoing"), before: values("before"), after: values("after") };
+    outgoing: values("outgoing"), before: values("before"), after: values("after"),
+    formulas: [...document.querySelectorAll(".step-card .formula")].map((p) => p.textContent),
+    inside: Object.fromEntries([...document.querySelectorAll(".node:has(.live)")].map((node) =>
+      [node.dataset.id, [...node.querySelectorAll(".live")].map((t) => t.textContent)])) };
 }"""
 
 
@@ -107,20 +111,19 @@ STEP = """() => {
 }""".replace("READ", READ)
 
 
-def clicked_through(page: Any) -> list[dict[str, Any]]:
-    """All steps of the pass from here on, by the button."""
-    found: list[dict[str, Any]] = page.evaluate(STEP)
-    return found
+def clicked_through(page: Any, phase: str = "backward") -> list[dict[str, Any]]:
+    """The steps of a phase from here on, by the button."""
+    return [shown for shown in page.evaluate(STEP) if shown["phase"] == phase]
 
 
 def walk(page: Any, key: str = "ArrowRight") -> list[dict[str, Any]]:
-    """All steps of the pass, one after the other, by the keyboard."""
+    """The steps of the backward pass, one after the other, by the keyboard."""
     count = int(page.get_attribute("#slider", "max"))
     seen = []
     for _ in range(count):
         page.keyboard.press(key)
         seen.append(read(page))
-    return seen
+    return [shown for shown in seen if shown["phase"] == "backward"]
 
 
 def text(entry: Any) -> str:
@@ -176,7 +179,8 @@ def agrees(seen: list[dict[str, Any]], told: dict[str, Any], number: int = 0) ->
 OVERLAPS = """() => {
   const texts = [...document.querySelectorAll(".node")].map((node) => ({
     id: node.dataset.id, body: node.querySelector(".body").getBBox(),
-    texts: [...node.querySelectorAll(":scope > text")].map((t) => t.getBBox()) }));
+    texts: [...node.querySelectorAll(":scope > text")].filter((t) => t.textContent)
+      .map((t) => t.getBBox()) }));
   const wrong = [];
   const apart = (a, b) => a.x + a.width <= b.x + 0.5 || b.x + b.width <= a.x + 0.5
     || a.y + a.height <= b.y + 0.5 || b.y + b.height <= a.y + 0.5;

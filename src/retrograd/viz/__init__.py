@@ -1,9 +1,9 @@
 """Pictures of graphs and of backward passes: see what ``backward()`` does.
 
-``draw`` makes a picture of a graph, ``explore`` a page that steps through a backward pass,
-``recording`` records a program for both, ``difference`` says where two recordings part, ``Report``
-follows a training run, ``gradient_flow`` shows how large gradients are, and ``sparsity`` which
-entries a Jacobian has.
+``draw`` makes a picture of a graph, ``explore`` a page that steps through a backward pass, and
+``jvp`` one that steps through a Jacobian-vector product. ``recording`` records a program for these,
+``difference`` says where two recordings part, ``Report`` follows a training run, ``gradient_flow``
+shows how large gradients are, and ``sparsity`` which entries a Jacobian has.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ _PLACES = {
     "draw": "_draw",
     "explore": "_explore",
     "gradient_flow": "_flow",
+    "jvp": "_explore",
     "recording": "_recording",
     "sparsity": "_sparsity",
 }
@@ -39,4 +40,13 @@ def __dir__() -> list[str]:
     return [*globals(), *_PLACES]
 
 
-__all__ = ["Report", "difference", "draw", "explore", "gradient_flow", "recording", "sparsity"]
+__all__ = [
+    "Report",
+    "difference",
+    "draw",
+    "explore",
+    "gradient_flow",
+    "jvp",
+    "recording",
+    "sparsity",
+]

@@ -1,12 +1,15 @@
-"""A page that steps through a backward pass."""
+"""Pages that step through a backward pass, or a Jacobian-vector product."""
 
 from __future__ import annotations
 
+import inspect
+from collections.abc import Callable
 from typing import Any
 
 from retrograd.autograd._backward import as_tuple, is_tensor
+from retrograd.autograd.forward_ad import dual_level, make_dual
 from retrograd.viz._page import Page
-from retrograd.viz._recording import record_pass
+from retrograd.viz._recording import record_pass, recording
 from retrograd.viz._story import Story
 
 
@@ -65,6 +68,50 @@ def explore(
         )
     story = record_pass(losses, grad_tensors, params=params, title=title or "")
     return Page(story.to_json(), title)
+
+
+def jvp(
+    func: Callable[..., Any], primals: Any, tangents: Any, title: str | None = None
+) -> Page:
+    """Create a page that steps through a Jacobian-vector product: ``func`` runs forward, and each
+    operation takes the tangents of its inputs along, with the rule and the numbers.
+
+    Args:
+        func: a function of tensors, which returns a tensor or several.
+        primals: a tensor, or a tuple of tensors: the arguments of ``func``, as for
+            ``torch.func.jvp``.
+        tangents: for each of them how fast it changes, a tensor of the same shape.
+        title: title of the page.
+
+    Returns:
+        The page.
+
+    Example:
+        >>> import retrograd as torch
+        >>> from retrograd import viz
+        >>> page = viz.jvp(lambda x: x * x, torch.tensor(3.0), torch.tensor(1.0))
+        >>> page.story["forward"][0]["moved"]
+        ['t(x) · x + t(x) · x', '1.0 · 3.0 + 1.0 · 3.0 = 6.0']
+    """
+    given, moves = as_tuple(primals), as_tuple(tangents)
+    if len(given) != len(moves):
+        raise ValueError(f"there are {len(given)} primals, but {len(moves)} tangents")
+    try:
+        names = list(inspect.signature(func).parameters)
+    except (TypeError, ValueError):  # not written in Python
+        names = []
+    with recording(title=title or "Jacobian-vector product") as story, dual_level():
+        leaves = [x.detach().requires_grad_() for x in given]
+        duals = [make_dual(x, t) for x, t in zip(leaves, moves, strict=True)]
+        for pair in zip(names, zip(leaves, duals, strict=True), strict=False):
+            for tensor in pair[1]:
+                story.tensors.name(tensor, pair[0])
+        result = func(*duals)
+        outputs = list(result) if isinstance(result, (tuple, list)) else [result]
+        story.results = [x for x in outputs if is_tensor(x) and x._node is not None]
+        if not story.results:
+            raise RuntimeError("func returned nothing that was computed from the primals")
+        return Page(story.to_json(), title)
 
 
 def _is_tensors(x: Any) -> bool:

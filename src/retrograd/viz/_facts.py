@@ -225,7 +225,7 @@ def options_of(node: Node) -> list[str]:
             if number and getattr(value, "shape", None) == () and array_of(value) is not None:
                 words.append(f"{name}={_number(value.item())}")
     for name, value in (getattr(node, "options", None) or {}).items():
-        text = _option(value)
+        text = option_text(value)
         if text is not None and (name, text) not in _USUAL:
             words.append(f"{name}={text}")
     return words
@@ -234,7 +234,7 @@ def options_of(node: Node) -> list[str]:
 _USUAL = {("alpha", "1"), ("beta", "1"), ("ignore_index", "-100")}  # the default
 
 
-def _option(value: Any) -> str | None:
+def option_text(value: Any) -> str | None:
     """An option as short text; None if it is too long or uninformative."""
     if value is None or value is False:
         return None

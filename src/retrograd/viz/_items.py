@@ -232,7 +232,7 @@ class Maker:
         value = described.value if described is not None else self.kept_value(node, number)
         grad = None
         if root is not None and is_tensor(root):
-            value = Value.of(root)
+            value = Value.of(root) or value
             grad = root._meta.grad if root._meta is not None else None
         item = self.add(
             "intermediate", "result", name=name, shape=shape, dtype=dtype, value=value,

@@ -50,6 +50,7 @@ class Item:
     details: tuple[str, ...] = ()  # options of an operation, what a group consists of
     saved: tuple[str, ...] = ()  # names of the values that an operation keeps for backward
     freed: bool = False  # whether a backward pass has freed them
+    room: tuple[str, ...] = ()  # lines that a page shows as it goes on: a value and a gradient
 
     def to_json(self) -> dict[str, Any]:
         """As files and pages have it, by the names above."""
@@ -63,6 +64,8 @@ class Item:
             "root": self.root, "details": list(self.details), "saved": list(self.saved),
             "freed": self.freed,
         }  # fmt: skip
+        if self.room:
+            result["room"] = list(self.room)
         if self.kind == "group":
             result["count"], result["times"] = self.count, self.times
         return result
@@ -170,13 +173,25 @@ class Graph:
             return self._operation_items[kept]
         return self._hiding(kept)
 
+    def has(self, node: Node) -> bool:
+        """Whether a node is an operation of the graph."""
+        return node in self._index
+
     def leaf_item(self, leaf: Node) -> int | None:
         """The item of a leaf, if it has one of its own."""
         return self._leaf_items.get(leaf)
 
+    @cached_property
+    def _leaf_tensors(self) -> dict[int, int]:
+        return {id(node.variable): item for node, item in self._leaf_items.items()}  # type: ignore[attr-defined]
+
+    def tensor_item(self, tensor: Any) -> int | None:
+        """The item of a leaf tensor, if it has one."""
+        return self._leaf_tensors.get(id(tensor))
+
     def result_items(self, node: Node) -> Iterator[tuple[int, int]]:
         """The results of an operation: the number of the output, and its item."""
-        index = self._index[node]
+        index = self._index.get(node, -1)
         for number in self._outputs_shown.get(index, ()):
             yield number, self._result_items[index, number]
 
@@ -229,7 +244,7 @@ class Graph:
         self.nodes, self.leaves, self.stand_ins = [], [], {}
         self._index, self._leaf_items, self._representative = {}, {}, []
         self._result_items, self._constant_items = {}, {}
-        for known in ("_first_uses", "_outputs_shown"):
+        for known in ("_first_uses", "_outputs_shown", "_leaf_tensors"):
             self.__dict__.pop(known, None)
 
     @cached_property

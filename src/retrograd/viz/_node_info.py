@@ -28,6 +28,7 @@ class Described:
     constant: bool = False  # data that needs no gradient
     cut: str | None = None  # "detach", "no_grad" or "item": how it was cut off from a history
     cut_place: tuple[Any, int] | None = None  # the user's code that cut it off, as in _source.py
+    tangent: Value | None = None  # in forward mode, where it moves
 
 
 @dataclass(slots=True)
@@ -38,6 +39,7 @@ class NodeInfo:
     inputs: tuple[Described | None, ...]  # in the order of next_nodes; None: not a tensor
     module: str = ""  # path of the module that was running, "layers.0.attention"
     module_types: tuple[str, ...] = ()  # class names along that path
+    numbers: dict[int, Any] | None = None  # inputs that are Python numbers, by position
 
 
 def recorded_info(node: Node) -> NodeInfo | None:

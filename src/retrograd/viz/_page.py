@@ -23,8 +23,9 @@ from typing import Any
 from retrograd.files._atomic import written_whole
 
 SCRIPTS = (
-    "dom", "values", "copying", "story", "boxes", "camera", "overview", "graph", "source", "words",
-    "panel", "norms", "legend", "dividers", "theme", "search", "keys", "address", "page",
+    "dom", "values", "copying", "story", "boxes", "inside", "camera", "overview", "graph", "source",
+    "words", "phases", "panel", "norms", "legend", "dividers", "theme", "search", "keys", "address",
+    "page",
 )  # fmt: skip
 HEIGHT = 760  # of the page inside a notebook, in pixels
 

@@ -3,6 +3,7 @@ only those values that differ from those of the items."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 
 from retrograd.autograd._node import AccumulateGrad, Node
@@ -10,7 +11,12 @@ from retrograd.viz import _facts
 from retrograd.viz._model import Graph
 from retrograd.viz._node_info import recorded_info
 from retrograd.viz._record_passes import PassRecord
+from retrograd.viz._text import value_text
 from retrograd.viz._values import Value
+
+MOST_BOXES = 60  # of a picture whose boxes show values and gradients
+FEW, LONGEST_LIST = 4, 26  # elements of an array that are all shown, and their characters
+TENSORS = ("leaf", "data", "intermediate")
 
 
 def leaf_values(
@@ -75,3 +81,64 @@ def _values(
                 own = inputs[position] if position < len(inputs) else None
                 if (data := graph.constant_item(described.identity)) is not None:
                     yield data, own.value if own is not None else None
+
+
+# -- values in boxes -----------------------------------------------------------------------------
+
+
+def make_room(
+    graph: Graph, passes: list[PassRecord], differing: list[dict[int, Value | None]]
+) -> None:
+    """Make boxes large enough for the values and gradients that a page shows in them, in pictures
+    that are not large."""
+    sizes = Counter(item.group for item in graph.items)
+    shown = {i.id for i in graph.items if i.kind in TENSORS and sizes[i.group] <= MOST_BOXES}
+    values = {item: {text_of(graph.items[item].value)} for item in shown}
+    gradients: dict[int, set[str]] = {item: {""} for item in shown}
+    for changed in differing:
+        for item in changed.keys() & shown:
+            values[item].add(text_of(changed[item]))
+    for record in passes:
+        for at, gradient in _gradients(graph, record):
+            if at in shown:
+                gradients[at].add(f"grad {text_of(gradient)}")
+        for change in (change for update in record.updates for change in update.changes):
+            leaf = graph.tensor_item(change.tensor())
+            if leaf is not None and leaf in shown:
+                values[leaf].add(text_of(change.after))
+    for node in graph.nodes:
+        for known, tangent in _tangents(graph, node):
+            if known is not None and known in shown and tangent is not None:
+                gradients[known].add(f"tangent {text_of(tangent)}")
+    for item in shown:
+        lines = [f"= {max(values[item], key=len)}", max(gradients[item], key=len)]
+        graph.items[item].room = tuple(line for line in lines if line not in ("= ", "", "grad "))
+
+
+def _tangents(graph: Graph, node: Node) -> Iterator[tuple[int | None, Value | None]]:
+    """The tangents of the results of an operation, and of leaves that it was given."""
+    info = recorded_info(node)
+    if info is None:
+        return
+    for number, item in graph.result_items(node):
+        if number < len(info.outputs):
+            yield item, info.outputs[number].tangent
+    for origin, described in zip(node.next_nodes, info.inputs, strict=False):
+        if origin is not None and described is not None:
+            yield graph.leaf_item(origin), described.tangent
+
+
+def text_of(value: Value | None) -> str:
+    return value_text(value, FEW, LONGEST_LIST)
+
+
+def _gradients(graph: Graph, record: PassRecord) -> Iterator[tuple[int, Value | None]]:
+    """The gradients that a page shows in boxes: of results, and those that leaves keep."""
+    for step in record.steps:
+        if isinstance(step.node, AccumulateGrad):
+            if (item := graph.leaf_item(step.node)) is not None:
+                yield item, step.after
+        elif len(step.incoming) == 1:
+            first = graph.stand_ins.get(step.node, step.node)
+            for _, item in graph.result_items(first):
+                yield item, step.incoming[0]

@@ -23,6 +23,7 @@ from retrograd.autograd._saved import Packed
 from retrograd.autograd.function import FunctionCtx
 from retrograd.ops._operation import raw
 from retrograd.viz._pass_errors import PassError
+from retrograd.viz._record_updates import Update
 from retrograd.viz._values import Value
 
 
@@ -76,11 +77,12 @@ class PassRecord:
         self.causes: dict[Node, list[str]] = {}  # those of values of the forward run
         self.memory: list[tuple[Node, int]] = []  # the bytes that each node kept before the pass
         self.leaf_values: dict[Node, Value | None] = {}  # as the forward run had them
+        self.updates: list[Update] = []  # steps of optimizers after the pass
         self.error: PassError | None = None
         self.running: Node | None = None
         self.wanted: dict[Node, Any] = {}  # nodes at which gradients are captured
         self._max_elements = max_elements
-        self._max_steps = max_steps
+        self.max_steps = max_steps
         self._operations = 0
         self._parts: dict[Node, list[Part]] = {}
         self._step: Step | None = None  # the one that is running; None if it is not kept
@@ -101,7 +103,7 @@ class PassRecord:
             return
         if not isinstance(node, AccumulateGrad):
             self._operations += 1
-            if self._operations > self._max_steps:
+            if self._operations > self.max_steps:
                 return
         values = [self._arrived(parts, number, g) for number, g in enumerate(grads)]
         self._step = Step(node, values, parts=parts, captured=bool(self.wanted.get(node)))

@@ -9,8 +9,10 @@ from typing import Any
 
 from retrograd._source import Place, user_frame
 from retrograd.arrays import Raw
+from retrograd.autograd._duals import Dual
 from retrograd.nn.module import Module
 from retrograd.ops._lifted import Lifted
+from retrograd.ops._operation import raw
 from retrograd.tensor._tensor import Tensor
 from retrograd.viz._naming import Variables, modules_in, tensors_in
 from retrograd.viz._node_info import Described
@@ -100,10 +102,14 @@ class Tensors:
         seen = self.of(x)
         constant = not x.requires_grad
         cut, place = (seen.cut if constant else None) or (None, None)
-        value, last = self._value(seen, x._data), seen.described
+        data, tangent = x._data, None
+        if isinstance(data, Dual):
+            tangent = Value.of(data.tangent, self.max_elements)
+            data = raw(data.primal)
+        value, last = self._value(seen, data), seen.described
         if last is not None and (last.value, last.identity, last.constant, last.cut) == (
             value, seen.identity, constant, cut
-        ):  # fmt: skip
+        ) and tangent is last.tangent:  # fmt: skip
             return last
         described = seen.described = Described(
             shape=tuple(x._data.shape),
@@ -114,10 +120,15 @@ class Tensors:
             constant=constant,
             cut=cut,
             cut_place=place,
+            tangent=tangent,
         )
         if described.name is None:
             self._unnamed.append((seen, described))
         return described
+
+    def value_of(self, tensor: Tensor) -> Value | None:
+        """The value of a tensor now."""
+        return self._value(self.of(tensor), tensor._data)
 
     def _value(self, seen: Seen, array: Raw | Lifted) -> Value | None:
         """The value of a tensor now. Unchanged values are stored once."""

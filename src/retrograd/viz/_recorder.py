@@ -22,6 +22,8 @@ from retrograd.viz._node_info import Described, NodeInfo, note, recorded_info
 from retrograd.viz._record_modules import Modules
 from retrograd.viz._record_tensors import Tensors
 
+NUMBERS = frozenset((bool, int, float))  # operands that are noted with a node
+
 
 class Recorder(Interceptor):
     """Observes the operations of a thread, and records on their nodes what they received and
@@ -52,7 +54,7 @@ class Recorder(Interceptor):
             self._note_origins(operands)
             given = [self.tensors.describe(x) for x in operands]
             more = [x for x in options.values() if isinstance(x, Tensor) and not x.requires_grad]
-            self._note(node, given, [self.tensors.describe(x) for x in more], results)
+            self._note(node, given, [self.tensors.describe(x) for x in more], results, operands)
         return result
 
     def write(
@@ -72,7 +74,7 @@ class Recorder(Interceptor):
         if node is None:
             self._note_cut(op, operands[1:], [target])
         elif base is None:
-            self._note(node, given, [], [target])
+            self._note(node, given, [], [target], operands)
         elif base._node is not None:
             self._note(base._node, [whole, *given[1:]], [], [base])
             self._note(node, [self.tensors.describe(base)], [], [target])
@@ -110,7 +112,7 @@ class Recorder(Interceptor):
 
     def _note(
         self, node: Node, given: Sequence[Described | None], more: Sequence[Described | None],
-        results: Sequence[Tensor],
+        results: Sequence[Tensor], operands: Sequence[Any] = (),
     ) -> None:  # fmt: skip
         if recorded_info(node) is not None:
             return
@@ -127,6 +129,7 @@ class Recorder(Interceptor):
                 inputs=(*inputs, *more),
                 module=call.path,
                 module_types=call.types,
+                numbers={i: x for i, x in enumerate(operands) if type(x) in NUMBERS} or None,
             ),
         )
 

@@ -16,8 +16,11 @@ from retrograd.autograd._engine import Root, Task
 from retrograd.autograd._node import FREED, AccumulateGrad, Node
 from retrograd.autograd._wrap import wrap
 from retrograd.nn._calling import register_module_forward_hook, register_module_forward_pre_hook
-from retrograd.optim.optimizer import register_optimizer_step_pre_hook
-from retrograd.viz import _facts
+from retrograd.optim.optimizer import (
+    register_optimizer_step_post_hook,
+    register_optimizer_step_pre_hook,
+)
+from retrograd.viz import _facts, _record_updates
 from retrograd.viz._answers import forward_causes
 from retrograd.viz._model import walk
 from retrograd.viz._pass_values import leaf_values
@@ -79,7 +82,9 @@ class recording(Scope):  # noqa: N801 - a context manager, called like a functio
         self._max_steps = max_steps
         self._max_passes = max_passes
         self._state: Any = None  # a weak reference to the key of the block, if it is open
-        self._hooks: list[Any] = []
+        self._hooks: list[Any] = []  # of Modules
+        self._step_hooks: list[Any] = []  # of optimizers
+        self._updates: dict[int, _record_updates.Update] = {}  # that have begun, by optimizer
         self._threads: set[int] = set()
         self._profile: Any = None
 
@@ -96,7 +101,10 @@ class recording(Scope):  # noqa: N801 - a context manager, called like a functio
         self._hooks = [
             register_module_forward_pre_hook(self._enter_module),
             register_module_forward_hook(self._leave_module, always_call=True),
+        ]
+        self._step_hooks = [
             register_optimizer_step_pre_hook(self._before_step),
+            register_optimizer_step_post_hook(self._after_step),
         ]
         self._state = self._enter(self._modes_with(self._recorders[0]))
         return self.story
@@ -128,6 +136,7 @@ class recording(Scope):  # noqa: N801 - a context manager, called like a functio
     def _enter_module(self, module: Any, args: Any) -> None:
         if not self._is_open():  # an interrupt came when it ended
             self._remove_hooks()
+            self._remove_step_hooks()
         elif threading.get_ident() in self._threads:
             self.modules.enter(module)
 
@@ -136,16 +145,32 @@ class recording(Scope):  # noqa: N801 - a context manager, called like a functio
             self.modules.leave(module)
 
     def _before_step(self, optimizer: Any, args: Any, kwargs: Any) -> None:
-        recorded = self._is_open() and threading.get_ident() in self._threads
-        if recorded and not self._recorders[0].paused:
+        if not (self._is_open() and threading.get_ident() in self._threads):
+            return
+        if not self._recorders[0].paused:
             self.story.answers.before_step(self.story, optimizer)
+        if self.story.passes:
+            update = _record_updates.begun(optimizer, self.tensors, user_place(2))
+            self._updates[id(optimizer)] = update
+
+    def _after_step(self, optimizer: Any, args: Any, kwargs: Any) -> None:
+        update = self._updates.pop(id(optimizer), None)
+        if update is not None and self._is_open():
+            _record_updates.ended(update, optimizer, self.tensors)
+            self.story.passes[-1].updates.append(update)
 
     def _remove_hooks(self) -> None:
         for hook in self._hooks:
             hook.remove()
 
+    def _remove_step_hooks(self) -> None:
+        self._updates.clear()
+        for hook in self._step_hooks:
+            hook.remove()
+
     def _finish(self, *exc: object) -> None:
         self._remove_hooks()
+        self._remove_step_hooks()
         if len(exc) > 1 and isinstance(exc[1], Exception):
             self.story.answers.failed(self.story, exc[1])
         if self._with_threads:
@@ -167,6 +192,7 @@ class recording(Scope):  # noqa: N801 - a context manager, called like a functio
         with self._adding:
             if len(self.story.passes) >= self._max_passes:
                 self.story.passes_left_out += 1
+                self._remove_step_hooks()
                 record = None
             else:
                 self.tensors.name_by_frames(sys._getframe(1))

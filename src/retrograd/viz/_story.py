@@ -9,14 +9,18 @@ The document has the keys that ``to_json`` puts together below. Beside what the 
   ``error`` (the message of the error that ended it, or null), and ``wrong`` (the lines of the
   program that caused the error, each with ``what`` it did).
   Its ``values`` are those of tensors in its forward run that differ from the ``value`` of their
-  items, by item; null where the value is not known.
+  items, by item; null where the value is not known. ``forward`` has the operations that ran before
+  it, oldest first (``_forward_steps.py``), and ``updates`` what optimizers did to leaves after it:
+  one entry for each, with its value ``before`` and ``after``. A program without passes has its
+  ``forward`` beside them.
 - A step has ``name`` (of the node, as PyTorch gives it), ``number`` (its place among all steps of
   the pass), ``options`` (of the operation), ``arrived`` (as ``incoming``, before hooks changed it;
   null if none did), ``captured`` (the gradient was taken out here, by ``autograd.grad`` or
   ``inputs=``; it may go on from here nevertheless) and ``done`` (false for the step at which an
   error ended the pass). Its ``parts`` are there where more than one arrived, each with ``output``,
   the number of the output that it is for; one that is from null is what the pass was started with.
-  Its rule has ``source`` where the user wrote it.
+  Its rule has ``source`` where the user wrote it, ``named``: the formulas with the names of the
+  program, and ``numbers``: with numbers.
 - A mark has ``passes`` (numbers of the passes in which it is true; null: of the whole program),
   ``step`` (the pass, and the number of the step in its list: the first; null if it is about the
   forward run), ``steps`` (those of all these passes) and ``why`` (sentences: the cause, and what to
@@ -37,14 +41,17 @@ from retrograd._source import Place, is_own, line_number
 from retrograd.autograd._backward import GradientEdge
 from retrograd.autograd._node import NOWHERE, AccumulateGrad, Node
 from retrograd.viz._answers import Answers
+from retrograd.viz._forward_steps import Formulas, ForwardSteps
 from retrograd.viz._marks import Mark, marks_of
 from retrograd.viz._model import Graph, walk
 from retrograd.viz._naming import Names, named, tensors_in
+from retrograd.viz._numbers import number
 from retrograd.viz._pass_errors import PassError, is_installed
-from retrograd.viz._pass_values import differing_values, use_first_values
+from retrograd.viz._pass_values import differing_values, make_room, use_first_values
 from retrograd.viz._record_modules import Modules
 from retrograd.viz._record_passes import PassRecord, Step
 from retrograd.viz._record_tensors import Tensors
+from retrograd.viz._record_updates import formulas
 from retrograd.viz._repeats import stand_ins
 from retrograd.viz._rules import rule_of
 from retrograd.viz._values import Value
@@ -52,6 +59,7 @@ from retrograd.viz._values import Value
 VERSION = 1
 MOST_NUMBERS = 400_000  # elements in a document; larger arrays are summarised until it fits
 MOST_LINES = 3000  # of a file
+MOST_FORWARD = 2000  # steps of a program without passes
 MOST_MEMORY = 1000  # items of which the memory is given
 TAKEN_OUT = "The gradient is taken out here, because it was asked for; nothing is added to .grad."
 LIMITS = (256, 64, 16, 4, 0)  # on the elements of an array, until the document is small enough
@@ -199,6 +207,8 @@ class Writer:
             for record, nodes in zip(story.passes, story.nodes_by_pass, strict=True)
         ]
         self.limit = limit_for(story, self.differing)
+        self.formulas = Formulas(self.graph)
+        self.forward = ForwardSteps(self.formulas, self.value)
         self._items: dict[Node, int | None] = {}
         self._values: dict[int, dict[str, Any]] = {}  # by the id of the value; the story keeps it
 
@@ -210,11 +220,12 @@ class Writer:
             for step in mark.steps:
                 by_step.setdefault(step, []).append(i)
         kept = self.memory()
+        make_room(self.graph, story.passes, self.differing)
         graph = self.graph.to_json(pictures=pictures, **look)
         sizes = dict(kept)
-        for number in set().union(*self.differing):
-            if graph["items"][number]["kind"] != "leaf":
-                graph["items"][number]["grad"] = None  # of which pass it is would not be known
+        for at in set().union(*self.differing):
+            if graph["items"][at]["kind"] != "leaf":
+                graph["items"][at]["grad"] = None  # of which pass it is would not be known
         for item in graph["items"]:
             if not item["bytes"] and item["id"] in sizes:
                 item["bytes"] = sizes[item["id"]]
@@ -226,6 +237,7 @@ class Writer:
             "files": self.files(),
             "graph": graph,
             "passes": passes,
+            "forward": [] if passes else self.forward.of(self.graph.nodes, MOST_FORWARD),
             "marks": shown,
             "wrong": self.wrong_lines(),
             "memory": {
@@ -254,6 +266,8 @@ class Writer:
             "how": self.how(record.place),
             "place": self.place(record.place),
             "steps": steps,
+            "forward": self.forward.of(self.story.nodes_by_pass[i], record.max_steps),
+            "updates": list(self.updates(record)),
             "values": {str(item): self.value(value) for item, value in self.differing[i].items()},
             "count": record.count,
             "left_out": record.count - len(record.steps),
@@ -272,6 +286,7 @@ class Writer:
     def step(self, step: Step, number: int, marks: list[int]) -> dict[str, Any]:
         changed = any(a is not b for a, b in zip(step.arrived, step.incoming, strict=False))
         several = len(step.parts) > 1
+        known = self.formulas.variables(step.node)
         return {
             "item": self.item(step.node),
             "incoming": self.values(step.incoming),
@@ -281,7 +296,10 @@ class Writer:
                 for part in (step.parts if several else ())
             ],
             "rule": self.rule(step),
-            "saved": [{"name": name, "value": self.value(value)} for name, value in step.saved],
+            "saved": [
+                {"name": name, "variable": known.get(name), "value": self.value(value)}
+                for name, value in step.saved
+            ],
             "outgoing": [
                 {"to": self.item(to), "value": self.value(value)} for to, value in step.outgoing
             ],
@@ -299,7 +317,26 @@ class Writer:
         if step.captured and not step.outgoing:
             return {"words": TAKEN_OUT, "formulas": []}
         first = step.incoming[0] if step.incoming else None
-        return rule_of(step.node, None if first is None else first.shape).to_json()
+        result = rule_of(step.node, None if first is None else first.shape).to_json()
+        words, numbers = self.formulas.backward(step, result["formulas"])
+        return {**result, "named": words, "numbers": numbers}
+
+    def updates(self, record: PassRecord) -> Iterator[dict[str, Any]]:
+        """What optimizers did to the leaves of the graph after a pass."""
+        for update in record.updates:
+            for change in update.changes:
+                item = self.graph.tensor_item(change.tensor())
+                if item is None or change.after is None:
+                    continue
+                name = self.graph.items[item].name or "leaf"
+                simple = {n: x for n, x in change.options.items() if x and type(x) in (int, float)}
+                yield {
+                    "item": item, "optimizer": update.optimizer, "place": self.place(update.place),
+                    "before": self.value(change.before), "grad": self.value(change.grad),
+                    "after": self.value(change.after), "left_out": update.left_out,
+                    "lines": formulas(update, change, name),
+                    "options": {n: number(x) for n, x in simple.items()},
+                }  # fmt: skip
 
     def accumulated(self, step: Step) -> dict[str, Any] | None:
         if not isinstance(step.node, AccumulateGrad) or step.captured or step.after is None:

@@ -108,19 +108,19 @@ def number_text(x: Any) -> str:
     return x if isinstance(x, str) else f"{x:.4g}"
 
 
-def value_text(value: Value | None) -> str:
+def value_text(value: Value | None, most: int = 6, longest: int = LONGEST) -> str:
     """A value in one short line: its elements if they are few, otherwise the range."""
-    return "" if value is None else json_text(value.to_json())
+    return "" if value is None else json_text(value.to_json(), most, longest)
 
 
-def json_text(result: dict[str, Any]) -> str:
+def json_text(result: dict[str, Any], most: int = 6, longest: int = LONGEST) -> str:
     """The same of a value as JSON."""
     data = result["data"]
     if data is not None and not result["shape"]:
         return number_text(data[0])
-    if data is not None and len(data) <= 6:
+    if data is not None and len(data) <= most:
         text = "[" + ", ".join(map(number_text, data)) + "]"
-        if len(text) <= LONGEST:
+        if len(text) <= longest:
             return text
     if result["min"] is None:
         return f"norm {number_text(result['norm'])}" if result["norm"] is not None else ""
@@ -147,6 +147,7 @@ def lines_of(graph: Graph | None, item: Item, show: Iterable[str]) -> list[Line]
         if "gradients" in show and (text := value_text(item.grad)):
             lines.append(Line(f"grad {text}"))
         lines += [Line(shortened(detail)) for detail in item.details]
+        lines += [Line(text, True) for text in item.room]
     if "saved" in show and item.kind == "operation" and item.bytes is not None:
         lines.append(Line("saved values freed" if item.freed else saved_text(item)))
     has_source = item.kind in ("operation", "group", *STATEMENTS)

@@ -119,6 +119,13 @@ class Value:
         """The elements, in the shape that they had, where all are kept."""
         return self._kept if self.complete else None
 
+    @property
+    def first(self) -> float | None:
+        """The first element, if there is one and it is real."""
+        kept = self._kept
+        real = kept.size and kept.dtype.kind in "fiuV"
+        return float(kept.flat[0]) if real else None
+
     def same_as(self, other: Value) -> bool:
         """Whether two arrays are the same: bit for bit if they are small, by all that is known of
         them, with a fingerprint of their elements, if they are large."""

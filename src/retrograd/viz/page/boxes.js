@@ -129,6 +129,7 @@ class Box extends Drawn {
     this.part = 0; // of a group: how much of it has run
     this.kind = undefined; // of the worst mark in the pass that is shown
     this.names = new Set(); // classes: picked, match
+    this.texts = []; // the value and the gradient now
   }
 
   make() {
@@ -151,13 +152,14 @@ class Box extends Drawn {
 
   words() {
     const { x, y, width, height } = this;
-    const lines = linesOf(this.item, this.isStub);
+    const room = this.isStub ? [] : (this.item.room ?? []).map(() => ["", SMALL, false]);
+    const lines = [...linesOf(this.item, this.isStub), ...room];
     const tall = () => lines.reduce((sum, [, size]) => sum + size * LINE, 0);
     while (lines.length > 1 && tall() > height) lines.pop();
     let at = y + height / 2 - tall() / 2;
     return lines.map(([text, size, bold]) => {
       const node = svg("text", {
-        class: bold ? "label" : "sub", x: (x + width / 2).toFixed(1),
+        class: bold ? "label" : text ? "sub" : "sub live", x: (x + width / 2).toFixed(1),
         y: (at + size * 1.02).toFixed(1), "font-size": size, direction: "ltr",
       }, fitted(text, width - 8, size, bold));
       at += size * LINE;
@@ -169,6 +171,24 @@ class Box extends Drawn {
     const [cx, cy] = [this.x + this.width, this.y];
     return svg("g", { class: "badge", "data-kind": this.kind }, svg("circle", { cx, cy, r: 8 }),
       svg("text", { x: cx, y: cy + 3.8, "font-size": 11 }, MARK_SIGNS[this.kind] ?? "!"));
+  }
+
+  /** Show a value and a gradient, where there is room for them. */
+  setTexts(texts) {
+    if (texts.join() === this.texts.join()) return;
+    this.texts = texts;
+    if (this.element) this.showTexts();
+  }
+
+  showTexts() {
+    const nodes = this.element.querySelectorAll(".live");
+    const [value, gradient] = this.texts;
+    const shown = this.item.room[0].startsWith("=") ? [value, gradient] : [gradient];
+    nodes.forEach((node, index) => {
+      const text = shown[index] ?? "";
+      node.textContent = fitted(text, this.width - 8, SMALL, true);
+      node.classList.toggle("gradient", text !== value);
+    });
   }
 
   /** Show the worst of the marks that it has in a pass. */
@@ -202,6 +222,7 @@ class Box extends Drawn {
     element.dataset.state = this.state;
     element.setAttribute("aria-label", this.description);
     for (const name of this.names) element.classList.add(name);
+    if (this.texts.length) this.showTexts();
     const badge = element.querySelector(".badge");
     if (badge?.dataset.kind !== this.kind) {
       badge?.remove();

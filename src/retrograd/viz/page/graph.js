@@ -37,7 +37,7 @@ class GraphView {
     });
     this.layer = svg("g", { class: "layer" }, edges, nodes);
     this.root = svg("svg", { class: "picture", width: "100%", height: "100%" }, arrows(), this.layer);
-    this.root.classList.toggle("passes", this.story.passes.length > 0);
+    this.root.classList.toggle("passes", this.story.phasesOf(0).length > 0);
     this.canvas.replaceChildren(this.root);
     if (!this.boxes.size) this.canvas.append(this.noPicture());
     this.marked.clear();
@@ -107,6 +107,7 @@ class GraphView {
       if (!ids) box.setPass(times.pass);
       box.setState(stateAt(runs, position),
         isPart ? countBelow(runs, position + 1) / runs.length : 0);
+      if (box.item.room) box.setTexts(this.on.inside(id));
       for (const edge of this.edgesOf.get(id) ?? []) edges.add(edge);
     }
     for (const edge of edges) edge.setState(this.edgeState(edge));
@@ -125,6 +126,7 @@ class GraphView {
   /** A gradient goes against an edge: it has passed once the end of the edge has run. */
   edgeState({ from, to }) {
     const [source, target] = [this.boxes.get(from)?.state, this.boxes.get(to)?.state];
+    if (this.phase === "forward") return { running: "entering", done: "passed", part: "passed" }[target] ?? "";
     if (source === "none" || target === "none" || !source || !target) return "";
     const { kind } = this.story.items.get(to);
     if (target === "running" && kind !== "intermediate" && this.isSent(from)) return "leaving";

@@ -32,10 +32,10 @@ function showHelp() {
 function listenToKeys(page) {
   const { graph, source } = page;
   const actions = {
-    ArrowRight: () => page.go(page.position + 1),
-    ArrowLeft: () => page.go(page.position - 1),
-    Home: () => page.go(0),
-    End: () => page.go(page.steps.length),
+    ArrowRight: () => page.walk(1),
+    ArrowLeft: () => page.walk(-1),
+    Home: () => page.move(0),
+    End: () => page.move(page.total),
     " ": () => page.play(),
     "/": () => byId("search").focus(),
     "?": showHelp,

@@ -1,7 +1,13 @@
 // How large the gradient is along the pass, on a logarithmic scale.
 
 /** The norm of what arrives at each step, as a line along the slider, and ticks for marks. */
-function showNorms(place, steps, marks) {
+function showNorms(place, phases, marks) {
+  const at = phases.findIndex(({ name }) => name === "backward");
+  const { steps } = phases[at] ?? { steps: [] };
+  const count = (some) => some.reduce((sum, one) => sum + one.steps.length, 0);
+  const part = (number) => `calc((100% - 16px) * ${(number / Math.max(count(phases), 1)).toFixed(5)}`;
+  place.style.marginLeft = `${part(count(phases.slice(0, Math.max(at, 0))))} + 8px)`;
+  place.style.width = `${part(steps.length)})`;
   const logs = steps.map((step) => {
     const norms = (step.incoming ?? []).filter(Boolean).map((value) => toNumber(value.norm));
     return norms.length ? Math.log10(Math.max(...norms)) : NaN;

@@ -9,12 +9,14 @@ class Page {
     const on = {
       pick: (id) => this.pick(id), open: (id) => this.open(id), go: (k) => this.go(k),
       goTo: (id) => this.goTo(id), goToMark: (i) => this.goToMark(i),
+      enter: (phase) => this.enter(phase, 1), inside: (id) => this.inside.texts(id),
       pickLine: (place) => this.pickLine(place), current: () => this.currentItem(),
       fileShown: () => this.refreshSource(),
     };
     this.pass = Math.min(Math.max(firstPass, 0), Math.max(this.story.passes.length - 1, 0));
-    this.position = 0;
+    [this.phase, this.position] = ["", 0]; // where in a phase
     this.picked = null;
+    this.inside = new Inside(this.story);
     this.graph = new GraphView(byId("canvas"), this.story, on);
     this.source = new SourceView(this.story, on);
     this.panel = new Panel(this.story, on);
@@ -28,28 +30,35 @@ class Page {
     this.address = new Address(() => this.place(), (place) => this.restore(place));
   }
 
-  get steps() {
-    return this.story.passes[this.pass]?.steps ?? [];
+  get times() {
+    return this.story.timesOf(this.pass, this.phase);
   }
 
-  get times() {
-    return this.story.timesOf(this.pass);
+  /** How many steps come before this phase. */
+  get before() {
+    const at = this.phases.findIndex(({ name }) => name === this.phase);
+    return this.phases.slice(0, at).reduce((sum, { steps }) => sum + steps.length, 0);
+  }
+
+  get total() {
+    return this.phases.reduce((sum, { steps }) => sum + steps.length, 0);
   }
 
   currentItem() {
-    return this.position ? this.steps[this.position - 1].item
-      : this.story.passes[this.pass]?.root ?? null;
+    if (this.position) return this.steps[this.position - 1].item;
+    return (this.phase === "forward" ? this.steps[0].item : this.story.passes[this.pass]?.root) ?? null;
   }
 
   // -- where one is ------------------------------------------------------------------------------
 
   place() {
-    return { pass: this.pass, step: this.position, group: this.graph.group };
+    return { pass: this.pass, phase: this.phase, step: this.position, group: this.graph.group };
   }
 
-  restore({ pass, step, group }) {
+  restore({ pass, phase, step, group }) {
     if (pass !== this.pass && this.story.passes[pass]) this.setPass(pass);
-    this.go(step);
+    if (step && this.phases.some(({ name }) => name === phase)) this.enter(phase, step);
+    else this.move(step);
     if (this.story.pictures.has(group)) this.show(group);
   }
 
@@ -58,7 +67,7 @@ class Page {
   showPasses() {
     const { passes } = this.story;
     byId("passes").hidden = passes.length < 2;
-    byId("bar").hidden = !passes.length;
+    byId("bar").hidden = !this.story.phasesOf(this.pass).length;
     byId("pass").replaceChildren(...passes.map(({ how, place }, index) => h("option", { value: index },
       [`${index + 1} of ${passes.length}`, how ?? "backward()", place ? `line ${place[1]}` : null]
         .filter(Boolean).join(" · "))));
@@ -70,13 +79,15 @@ class Page {
   setPass(number) {
     this.stop();
     this.pass = number;
-    this.position = 0;
+    this.phases = this.story.phasesOf(number);
+    this.setPhase(this.phases[0]?.name ?? "backward", 0);
     byId("pass").value = number;
-    byId("slider").max = this.steps.length;
+    byId("slider").max = this.total;
     this.panel.prepareGrads(number);
     this.source.warn([...this.story.data.wrong ?? [], ...this.story.passes[number]?.wrong ?? []]);
-    showNorms(byId("norms"), this.steps, this.story.marks.flatMap((mark) =>
+    showNorms(byId("norms"), this.phases, this.story.marks.flatMap((mark) =>
       stepsOf(mark).filter(([pass]) => pass === number).map(([, at]) => [mark.kind, at])));
+    showPhases(this);
     this.show(this.graph.group ?? null, true);
     this.go(0, true);
     const { shown } = this.panel;
@@ -85,23 +96,52 @@ class Page {
 
   // -- steps -------------------------------------------------------------------------------------
 
+  setPhase(name, position) {
+    [this.phase, this.position] = [name, position];
+    this.steps = this.phases.find((phase) => phase.name === name)?.steps ?? [];
+    this.graph.phase = name;
+    this.inside.at(this.pass, name, position);
+  }
+
+  /** Go to a position of a phase. */
+  enter(name, position) {
+    if (name === this.phase) return this.go(position);
+    this.setPhase(name, position);
+    this.go(position, true);
+  }
+
+  /** Go to a position among the steps of all phases: 0 is before the first. */
+  move(position) {
+    let left = Math.min(Math.max(position, 0), this.total);
+    for (const { name, steps } of this.phases) {
+      if (left <= steps.length) return this.enter(name, left);
+      left -= steps.length;
+    }
+  }
+
+  /** One step on (1) or back (-1). */
+  walk(by) {
+    this.move(this.before + this.position + by);
+  }
+
   /** Go to a position: 0 is before the first step. Touches only what changes in between. */
   go(position, anew = false) {
     position = Math.min(Math.max(position, 0), this.steps.length);
     const before = this.position;
     if (position === before && !anew) return;
     this.position = position;
+    this.inside.at(this.pass, this.phase, position);
     this.graph.sends(this.steps[position - 1]);
     const now = this.currentItem();
     const group = this.groupFor(now);
     if (anew || group !== this.graph.group) {
       this.show(group, true);
       this.source.update(this.times, position);
-      this.panel.updateGrads(position);
+      this.panel.updateGrads(this.inside.arrived);
     } else this.change(Math.min(before, position), Math.max(before, position));
     // What measures the page comes last: it waits for all changes before it to be laid out.
     this.count();
-    this.panel.showStep(this.story.passes[this.pass], position);
+    this.panel.showStep(this.story.passes[this.pass], this.phase, this.steps, position);
     this.pointAt(now);
     this.address?.note();
   }
@@ -116,13 +156,13 @@ class Page {
       for (const from of new Set([step.item, shown])) {
         for (const id of this.story.outputs.get(from) ?? []) boxes.add(id);
       }
-      const { place } = this.story.items.get(step.item);
+      const place = step.place ?? this.story.items.get(step.item).place;
       if (place) lines.add(lineKey(place));
       if (step.accumulate) leaves.add(step.accumulate.leaf);
     }
     this.graph.update(this.times, this.position, boxes);
     this.source.update(this.times, this.position, lines);
-    this.panel.updateGrads(this.position, leaves);
+    this.panel.updateGrads(this.inside.arrived, leaves);
   }
 
   /** The picture in which to show a step: the one that is open, unless it is elsewhere. */
@@ -138,7 +178,7 @@ class Page {
 
   /** The line of a step. A leaf may have none: then it is the line that used it. */
   placeOf(id) {
-    const own = this.story.items.get(id)?.place;
+    const own = (this.position && this.steps[this.position - 1].place) || this.story.items.get(id)?.place;
     if (own) return own;
     if (!this.position) return this.story.passes[this.pass]?.place ?? null;
     const users = this.story.outputs.get(id) ?? [];
@@ -164,25 +204,29 @@ class Page {
   }
 
   count() {
-    const total = this.steps.length;
-    byId("slider").value = this.position;
-    byId("slider").setAttribute("aria-valuetext", `step ${this.position} of ${total}`);
-    byId("count").textContent = this.position
-      ? `step ${this.position.toLocaleString("en")} of ${total.toLocaleString("en")}`
-      : plural(total, "step", "steps");
-    for (const name of ["first", "back"]) byId(name).disabled = this.position === 0;
-    for (const name of ["next", "last"]) byId(name).disabled = this.position === total;
+    const [at, total] = [this.before + this.position, this.total];
+    const phase = this.phases.length > 1 ? this.phase : "step";
+    const where = `${phase} ${this.position.toLocaleString("en")} of ${this.steps.length.toLocaleString("en")}`;
+    byId("slider").value = at;
+    byId("slider").setAttribute("aria-valuetext", where);
+    byId("count").textContent = this.position ? where : plural(total, "step", "steps");
+    for (const name of ["first", "back"]) byId(name).disabled = at === 0;
+    for (const name of ["next", "last"]) byId(name).disabled = at === total;
+    for (const button of byId("phases").children) {
+      button.setAttribute("aria-pressed", String(at > 0 && button.dataset.phase === this.phase));
+    }
     byId("live").textContent = this.position
-      ? this.panel.words.spoken(this.steps[this.position - 1], this.position, total) : "";
+      ? `${where}: ${this.panel.words.spoken(this.steps[this.position - 1])}` : "";
   }
 
   play() {
     if (this.timer) return this.stop();
-    if (this.position === this.steps.length) this.go(0);
+    const isOver = () => this.before + this.position === this.total;
+    if (isOver()) this.move(0);
     byId("play").setAttribute("aria-pressed", "true");
     this.timer = setInterval(() => {
-      this.go(this.position + 1);
-      if (this.position === this.steps.length) this.stop();
+      this.walk(1);
+      if (isOver()) this.stop();
     }, PACE);
   }
 
@@ -276,10 +320,10 @@ class Page {
     const passes = passesOf(mark);
     if (passes && !passes.includes(this.pass)) this.setPass(passes[0]);
     const step = stepsOf(mark).find(([pass]) => pass === this.pass)?.[1];
-    if (step !== undefined) this.go(step + 1);
+    if (step !== undefined) this.enter("backward", step + 1);
     if (mark.item !== null && mark.item !== undefined) {
       this.goTo(mark.item);
-      if (step !== undefined) this.go(step + 1);
+      if (step !== undefined) this.enter("backward", step + 1);
     } else if (mark.place) this.pickLine(mark.place);
     else if (step === undefined) {
       this.unpick();
@@ -329,17 +373,17 @@ class Page {
 
   listenToButtons() {
     const click = (name, action) => byId(name).addEventListener("click", action);
-    click("first", () => this.go(0));
-    click("back", () => this.go(this.position - 1));
+    click("first", () => this.move(0));
+    click("back", () => this.walk(-1));
     click("play", () => this.play());
-    click("next", () => this.go(this.position + 1));
-    click("last", () => this.go(this.steps.length));
+    click("next", () => this.walk(1));
+    click("last", () => this.move(this.total));
     click("zoom-in", () => this.graph.camera.zoom(ZOOM, null, true));
     click("zoom-out", () => this.graph.camera.zoom(1 / ZOOM, null, true));
     click("zoom-fit", () => this.graph.fit());
     click("theme", toggleTheme);
     click("help-button", showHelp);
-    byId("slider").addEventListener("input", (event) => this.go(Number(event.target.value)));
+    byId("slider").addEventListener("input", (event) => this.move(Number(event.target.value)));
     byId("follow").addEventListener("change", () => {
       if (this.position) this.show(this.groupFor(this.currentItem()));
       const shown = this.story.boxIn(this.graph.picture, this.currentItem());

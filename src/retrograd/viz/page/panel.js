@@ -71,10 +71,12 @@ class Panel {
 
   // -- a step ------------------------------------------------------------------------------------
 
-  showStep(pass, position) {
-    const step = position ? pass.steps[position - 1] : null;
-    const lost = position > 1 ? step.number - pass.steps[position - 2].number - 1 : 0;
-    this.step.replaceChildren(...(step ? this.stepCards(step, pass, lost) : this.overview(pass)));
+  showStep(pass, phase, steps, position) {
+    const step = position ? steps[position - 1] : null;
+    const lost = position > 1 ? step.number - steps[position - 2].number - 1 : 0;
+    this.step.replaceChildren(...(!step ? this.overview(pass) : phase === "forward" ? forwardCards(this, step)
+      : phase === "update" ? updateCards(this, step) : this.stepCards(step, pass, lost)));
+    this.step.dataset.phase = phase;
     this.step.dataset.step = position;
     this.root.scrollTop = 0;
   }
@@ -94,7 +96,8 @@ class Panel {
         step.captured ? h("p", { class: "quiet" }, "autograd.grad returns this gradient.") : null),
       step.rule ? this.rule(step.rule, Object.entries(step.options ?? {})) : null,
       step.saved?.length ? this.card("Values saved in the forward pass", "uses",
-        step.saved.map(({ name, value }) => this.named(name, value, "saved"))) : null,
+        step.saved.map(({ name, variable, value }) =>
+          this.named(variable ?? name, value, "saved", variable ? name : null))) : null,
       step.outgoing?.length ? this.card("Outgoing gradients", "leaves",
         step.outgoing.map((one) => this.leaving(one, step.item))) : null,
       step.accumulate ? this.accumulation(step.accumulate) : null,
@@ -111,13 +114,20 @@ class Panel {
     return [...new Set([...here, ...always])].slice(0, 12);
   }
 
-  rule({ words, formulas, source }, options) {
+  rule({ words, formulas, named, numbers, source }, options) {
     return this.card("Rule", "rule", h("p", { class: "words" }, h("bdi", null, words ?? "")),
-      (formulas ?? []).filter(Boolean).map((formula) =>
-        h("p", { class: "formula", dir: "ltr" }, formula)),
+      (formulas ?? []).map((formula, i) => this.formula(named?.[i] ?? formula, numbers?.[i])),
       options.length ? h("p", { class: "quiet with" }, "with ",
         code(options.map(([name, text]) => `${name}=${text}`).join(", "))) : null,
       source ? h("pre", { class: "rule-source", dir: "ltr" }, source) : null);
+  }
+
+  /** A formula in names, and below it in numbers. */
+  formula(text, numbers) {
+    if (!text) return null;
+    const sign = numbers && !numbers.startsWith("[") ? "= " : "";
+    return [h("p", { class: "formula", dir: "ltr" }, text),
+      numbers ? h("p", { class: "formula numbers", dir: "ltr" }, sign + numbers) : null];
   }
 
   /** What arrives, in its parts, and as hooks left it where they changed it. */
@@ -168,9 +178,9 @@ class Panel {
     return more > 0 ? h("p", { class: "quiet others" }, `and ${more.toLocaleString("en")} more`) : null;
   }
 
-  named(name, value, role) {
-    return h("div", { class: "entry" }, h("span", { class: "which" }, h("bdi", null, name)),
-      valueView(value, role));
+  named(name, value, role, known = null) {
+    return h("div", { class: "entry" }, h("span", { class: "which" }, h("bdi", null, name),
+      known ? ` (${known} in the rule)` : null), valueView(value, role));
   }
 
   leaving({ to, value }, from) {
@@ -236,7 +246,8 @@ class Panel {
         h("h2", null, this.story.items.size ? "The graph" : "No backward pass"),
         h("p", { class: "quiet" }, this.story.items.size ? "The program ran no backward pass. This is what it "
           + "computed: click a box to see its value, or a line to see what it made."
-          : "The program ran no backward pass, so there is no graph to step through.")),
+          : "The program ran no backward pass, so there is no graph to step through."),
+        this.story.data.forward?.length ? this.start() : null),
       pass?.left_out ? this.trouble(`The pass took ${plural(pass.count, "step", "steps")}; `
         + `${plural(pass.left_out, "was", "were")} not kept.`) : null,
       pass?.error ? this.trouble("The pass ended in an error.", pass.error) : null,
@@ -255,10 +266,25 @@ class Panel {
         plural(steps, "step", "steps"), steps ? [", starting at ", this.link(pass.root)] : null),
       steps ? [
         h("p", { class: "says" }, this.words.beginning(pass)),
-        h("p", { class: "go" },
-          h("button", { class: "plain main", onclick: () => this.on.go(1) }, "First step ▶"),
-          h("span", { class: "quiet by-key" }, "or press ", h("kbd", null, "→"))),
+        ...(pass.forward?.length ? this.parts(pass) : []),
+        this.start(),
       ] : null);
+  }
+
+  start() {
+    return h("p", { class: "go" },
+      h("button", { class: "plain main", onclick: () => this.on.go(1) }, "First step ▶"),
+      h("span", { class: "quiet by-key" }, "or press ", h("kbd", null, "→")));
+  }
+
+  /** The phases of a pass, in their order. */
+  parts(pass) {
+    const entry = (phase, steps, text) => (steps?.length ? [h("li", null,
+      h("button", { class: "link", onclick: () => this.on.enter(phase) }, PHASE_NAMES[phase]), text)] : []);
+    return [h("ol", { class: "parts-of-pass" },
+      entry("forward", pass.forward, " computes the values, from the top down."),
+      entry("backward", pass.steps, " computes the gradients, from the bottom up."),
+      entry("update", pass.updates, " changes the parameters by their gradients."))];
   }
 
   /** What went wrong, and the message of an error; lines of the program in it are links. */

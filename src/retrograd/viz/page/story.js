@@ -27,7 +27,7 @@ class Story {
         listIn(this.marksOf, id).push(index);
       }
     });
-    this.times = this.passes.map(() => null);
+    this.times = new Map();
     this.haystacks = null;
   }
 
@@ -80,19 +80,29 @@ class Story {
     return place ? `${this.files[place[0]]?.name ?? "?"}:${place[1]}` : "";
   }
 
-  /** The positions (from 1) at which things run in a pass. Computed once for each pass. */
-  timesOf(number) {
-    if (this.times[number]) return this.times[number];
-    const times = { pass: number, items: new Map(), lines: new Map() };
-    this.times[number] = times;
-    (this.passes[number]?.steps ?? []).forEach((step, index) => {
+  /** What happens in a pass, one after the other: the forward run, the backward pass, and the
+   *  steps of optimizers. Each has steps; what has none is left out. */
+  phasesOf(number) {
+    const pass = this.passes[number];
+    const all = { forward: pass ? pass.forward : this.data.forward, backward: pass?.steps, update: pass?.updates };
+    return Object.entries(all).map(([name, steps]) => ({ name, steps: steps ?? [] }))
+      .filter(({ name, steps }) => steps.length || (pass && name === "backward"));
+  }
+
+  /** The positions (from 1) at which things run in a phase of a pass. Computed once for each. */
+  timesOf(number, phase = "backward") {
+    const key = `${number} ${phase}`;
+    if (this.times.has(key)) return this.times.get(key);
+    const times = { pass: number, phase, items: new Map(), lines: new Map() };
+    this.times.set(key, times);
+    const { steps } = this.phasesOf(number).find(({ name }) => name === phase) ?? { steps: [] };
+    steps.forEach((step, index) => {
       const item = this.items.get(step.item);
       for (let id = step.item; id !== null && id !== undefined; id = this.items.get(id)?.group) {
         listIn(times.items, id).push(index + 1);
       }
-      if (item?.place && item.kind === "operation") {
-        listIn(times.lines, lineKey(item.place)).push(index + 1);
-      }
+      const place = step.place ?? (item?.kind === "operation" ? item.place : null);
+      if (place) listIn(times.lines, lineKey(place)).push(index + 1);
     });
     // A result has no step: its gradient is what arrives where it was made.
     for (const item of this.items.values()) {

@@ -61,10 +61,11 @@ class Words {
   }
 
   /** A step, for screen readers. */
-  spoken(step, position, total) {
-    const item = this.story.items.get(step.item);
-    const line = item.place ? `, line ${item.place[1]}` : "";
-    return `step ${position} of ${total}: ${this.story.title(step.item)}${line}. `
-      + `${step.rule?.words ?? ""}`;
+  spoken(step) {
+    const place = step.place ?? this.story.items.get(step.item).place;
+    const said = step.rule?.words ?? (step.lines ?? []).map(({ formula, numbers }) =>
+      [formula, numbers].filter(Boolean).join(": ")).join("; ");
+    return `${this.story.title(step.item)}${place ? `, line ${place[1]}` : ""}. `
+      + `${said || [step.formula, step.numbers].filter(Boolean).join(": ")}`;
   }
 }
