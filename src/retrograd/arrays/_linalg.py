@@ -26,6 +26,8 @@ from retrograd.arrays._linalg_errors import refuse_not_positive as refuse_not_po
 from retrograd.arrays._linalg_errors import refuse_singular_inverse as refuse_singular_inverse
 from retrograd.arrays._linalg_errors import refuse_singular_solve as refuse_singular_solve
 from retrograd.arrays._linalg_errors import refuse_zero_block as refuse_zero_block
+from retrograd.arrays._linalg_errors import refuse_wrong_blocks
+from retrograd.arrays._linalg_errors import refuse_wrong_pivots as refuse_wrong_pivots
 from retrograd.arrays._linalg_errors import refuse_zero_pivot as refuse_zero_pivot
 from retrograd.arrays._numpy import Raw
 
@@ -322,6 +324,7 @@ def lu_solve(lu: Raw, pivots: Raw, b: Raw, transposed: int = 0) -> Raw:
     pivots = np.broadcast_to(pivots, (*lu.shape[:-2], pivots.shape[-1]))
     if not b.size:
         return np.zeros(b.shape, b.dtype)
+    refuse_wrong_pivots("torch.linalg.lu_solve: pivots", pivots, lu.shape[-1])
     if _small.pays(lu):
         return _small.lu_solve(lu, permutation(pivots, lu.shape[-1]), b, transposed)
     getrs = _routine("lapack", "getrs", lu.dtype)
@@ -518,10 +521,13 @@ def ldl_solve(ld: Raw, pivots: Raw, b: Raw, hermitian: bool) -> Raw:
     routine = _symmetric_routine("trs", ld.dtype, hermitian)
     batch = np.broadcast_shapes(ld.shape[:-2], b.shape[:-2])
     ld, b = (np.broadcast_to(x, (*batch, *x.shape[-2:])) for x in (ld, b))
+    if not b.size:
+        return np.zeros(b.shape, b.dtype)
+    refuse_wrong_blocks(pivots, ld.shape[-1])
     order = np.broadcast_to(pivots, (*batch, pivots.shape[-1])).astype(np.int32)
 
     def solve(a: Raw, row: Raw, right: Raw) -> tuple[Raw]:
-        return (routine(a, row[0], right, lower=1)[0] if right.size else right.copy(),)
+        return (routine(a, row[0], right, lower=1)[0],)
 
     return _each(solve, ld, order[..., None, :], b)[0]
 

@@ -81,3 +81,28 @@ def refuse_zero_block(function: str, infos: Raw, shape: Sequence[int]) -> None:
             f"{function}: {batch}D[{failure[1]},{failure[1]}] is zero: the matrix is singular. Use "
             "linalg.ldl_factor_ex to factor it all the same."
         )
+
+
+def refuse_wrong_pivots(what: str, pivots: Raw, rows: int) -> None:
+    """LAPACK writes wherever pivots point to, so they must be in range."""
+    if ((pivots < 1) | (pivots > rows)).any():
+        raise RuntimeError(
+            f"{what} must be between 1 and LU.size(-2) inclusive."
+            "Did you properly pass the result of lu_factor?"
+        )
+
+
+def refuse_wrong_blocks(pivots: Raw, rows: int) -> None:
+    """As ``refuse_wrong_pivots``, for ``sytrs``: two negative numbers in a row are a block of D."""
+    first = np.zeros(pivots.shape[:-1], bool)  # whether the second of a block must follow
+    wrong = (pivots == 0) | (np.abs(pivots.astype(np.int64)) > rows)
+    for i in range(pivots.shape[-1]):
+        negative = pivots[..., i] < 0
+        wrong[..., i] |= first & ~negative
+        first = negative & ~first
+    if wrong.any() or first.any():
+        raise RuntimeError(
+            "torch.linalg.ldl_solve: these pivots are not a result of torch.linalg.ldl_factor for "
+            f"matrices of {rows} rows: expected numbers from 1 to {rows}, and negative ones in "
+            "pairs"
+        )

@@ -348,11 +348,7 @@ unpacked = composite(
 
 
 def _check_pivots(pivots: Raw, rows: int) -> None:
-    if arrays.any((pivots < 1) | (pivots > rows)):
-        raise RuntimeError(
-            "pivots passed to lu_unpack must be between 1 and LU.size(-2) inclusive.Did you "
-            "properly pass the result of lu_factor?"
-        )
+    arrays.linalg.refuse_wrong_pivots("pivots passed to lu_unpack", pivots, rows)
 
 
 @public("torch", out="same")
