@@ -376,6 +376,8 @@ def package_stub() -> str:
             lines.append(f"{name}: {'float' if kind is float else 'str' if value else 'None'}")
         elif kind.__name__ == "TensorType":
             lines.append(f"{name}: type[Tensor]")
+        elif kind.__name__ == "StorageType":
+            lines.append(f"{name}: type[TypedStorage]")
         elif kind is torch.Generator:
             exported.append(f"from retrograd.tensor._rng import {name} as {name}")
         elif inspect.isclass(value) or (_has_types(value) and name not in WRITTEN):

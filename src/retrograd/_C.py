@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from retrograd._modes import modes
 from retrograd.tensor._device import device
 from retrograd.tensor._interception import DisableTorchFunction, DisableTorchFunctionSubclass
 from retrograd.tensor._overrides import disabled as _disabled_torch_function_impl
@@ -18,6 +19,11 @@ def _get_tracing_state() -> None:
 
 def _is_tracing() -> bool:
     return False
+
+
+def _are_functorch_transforms_active() -> bool:
+    """Whether the caller runs under ``vmap``, ``jvp`` or another transform."""
+    return bool(modes.levels)
 
 
 def _log_api_usage_once(event: str) -> None:

@@ -31,6 +31,7 @@ finally:
     if _collects:
         _gc.enable()
 
+from retrograd import ops as _ops
 from retrograd.arrays import _dtypes as _dtypes
 from retrograd.arrays._dtypes import (
     bfloat16,
@@ -107,6 +108,9 @@ _OLDER = (
     "BoolTensor", "ByteTensor", "CharTensor", "ComplexDoubleTensor", "ComplexFloatTensor",
     "BFloat16Tensor", "DoubleTensor", "FloatTensor", "HalfTensor", "IntTensor", "LongTensor",
     "ShortTensor",
+    "BoolStorage", "ByteStorage", "CharStorage", "ComplexDoubleStorage", "ComplexFloatStorage",
+    "BFloat16Storage", "DoubleStorage", "FloatStorage", "HalfStorage", "IntStorage", "LongStorage",
+    "ShortStorage",
     "TypedStorage", "UntypedStorage", "are_deterministic_algorithms_enabled",
     "get_deterministic_debug_mode", "get_float32_matmul_precision", "get_num_interop_threads",
     "is_deterministic_algorithms_warn_only_enabled", "is_storage", "is_warn_always_enabled",
@@ -144,24 +148,29 @@ _LATER = {
     "load": "files", "save": "files", "compile": "compiler",
     "sparse_coo_tensor": "sparse", "sparse_csr_tensor": "sparse", "spmm": "sparse",
     **dict.fromkeys(_OLDER, "tensor._legacy"),
-    "_protocols": "numpy_protocols", "_assert": "_utils", "OutOfMemoryError": "cuda",
+    **dict.fromkeys(("chalf", *[t.name for t in _dtypes.ABSENT]), "arrays._dtypes"),
+    "_protocols": "numpy_protocols", "_assert": "_utils", "_assert_async": "_utils",
+    "_check": "_utils", "SymBool": "_utils", "SymFloat": "_utils", "SymInt": "_utils",
+    "OutOfMemoryError": "cuda",
     "cond": "func._control", "scan": "func._control", "while_loop": "func._control",
     "vmap": "func", "get_num_threads": "tensor._limits", "set_num_threads": "tensor._limits",
 }  # fmt: skip
 _MODULES = (
     "accelerator", "amp", "array_api", "backends", "compiler", "cuda", "distributed",
-    "distributions", "fft", "files", "func", "functional", "fx", "hub", "integrate", "interpolate",
-    "jit", "library", "linalg", "masked", "mps", "multiprocessing", "nn", "onnx", "optim",
-    "optimize", "overrides", "pipeline", "profiler", "quasirandom", "random", "serialization",
-    "signal", "sparse", "special", "storage", "testing", "types", "utils", "version", "viz", "xpu",
+    "distributions", "export", "fft", "files", "func", "functional", "fx", "hub", "integrate",
+    "interpolate", "jit", "library", "linalg", "masked", "mps", "multiprocessing", "nested", "nn",
+    "onnx", "optim", "optimize", "overrides", "pipeline", "profiler", "quasirandom", "random",
+    "serialization", "signal", "sparse", "special", "storage", "testing", "types", "utils",
+    "version", "viz", "xpu",
 )  # fmt: skip
+_PRIVATE = ("_C", "_aten", "_dynamo", "_higher_order_ops", "_subclasses", "_utils")
 _function, _FUNCTIONS = _namespace("retrograd", "torch")
 
 
 def __getattr__(name: str) -> _Any:
     import importlib
 
-    if name in _MODULES or name in ("_C", "_dynamo", "_higher_order_ops", "_utils"):
+    if name in _MODULES or name in _PRIVATE:
         return importlib.import_module(f"retrograd.{name}")
     if name == "torch":  # PyTorch's module has its own name, too
         return importlib.import_module("retrograd")
@@ -177,6 +186,7 @@ _Plug.compiler = lambda: __getattr__("compile")
 _Plug.protocols = lambda: __getattr__("_protocols")
 _Plug.sparse = lambda: __getattr__("sparse")
 _Plug.array_api = lambda: __getattr__("array_api")
+_ops.LATER["aten"] = lambda: __getattr__("_aten").aten
 
 
 def __dir__() -> list[str]:

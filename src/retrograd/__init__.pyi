@@ -14,6 +14,7 @@ from retrograd import compiler as compiler
 from retrograd import cuda as cuda
 from retrograd import distributed as distributed
 from retrograd import distributions as distributions
+from retrograd import export as export
 from retrograd import fft as fft
 from retrograd import files as files
 from retrograd import func as func
@@ -28,6 +29,7 @@ from retrograd import linalg as linalg
 from retrograd import masked as masked
 from retrograd import mps as mps
 from retrograd import multiprocessing as multiprocessing
+from retrograd import nested as nested
 from retrograd import nn as nn
 from retrograd import onnx as onnx
 from retrograd import optim as optim
@@ -94,17 +96,29 @@ from retrograd.tensor._rng import set_rng_state as set_rng_state
 from retrograd.func._vectorized import vmap as vmap
 from retrograd.func._control import while_loop as while_loop
 
+BFloat16Storage: type[TypedStorage]
 BFloat16Tensor: type[Tensor]
+BoolStorage: type[TypedStorage]
 BoolTensor: type[Tensor]
+ByteStorage: type[TypedStorage]
 ByteTensor: type[Tensor]
+CharStorage: type[TypedStorage]
 CharTensor: type[Tensor]
+ComplexDoubleStorage: type[TypedStorage]
 ComplexDoubleTensor: type[Tensor]
+ComplexFloatStorage: type[TypedStorage]
 ComplexFloatTensor: type[Tensor]
+DoubleStorage: type[TypedStorage]
 DoubleTensor: type[Tensor]
+FloatStorage: type[TypedStorage]
 FloatTensor: type[Tensor]
+HalfStorage: type[TypedStorage]
 HalfTensor: type[Tensor]
+IntStorage: type[TypedStorage]
 IntTensor: type[Tensor]
+LongStorage: type[TypedStorage]
 LongTensor: type[Tensor]
+ShortStorage: type[TypedStorage]
 ShortTensor: type[Tensor]
 def abs(input: Tensor, *, out: Tensor | None = None) -> Tensor: ...
 def abs_(input: Tensor) -> Tensor: ...

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from retrograd.tensor._tensor import Tensor
@@ -17,6 +17,44 @@ def _assert(condition: Any, message: str) -> None:
     """
     if not condition:
         raise AssertionError(message)
+
+
+def _assert_async(input: Any, assert_msg: str = "") -> None:
+    """An error unless a number is true.
+
+    Args:
+        input: A tensor of one element.
+        assert_msg: What the error says.
+    """
+    if not input:
+        raise RuntimeError(assert_msg or "Expected Tensor with single nonzero value, but got zero")
+
+
+def _check(cond: Any, message: Callable[[], str] | None = None) -> None:
+    """An error unless a condition is true.
+
+    Args:
+        cond: What must be true.
+        message: A function that returns what the error says.
+    """
+    if not cond:
+        raise RuntimeError(message() if message else "Expected cond to be True")
+
+
+class SymInt:
+    """A size that is not known while PyTorch traces a program. Here none is ever made; programs
+    ask whether a number is one."""
+
+    def __init__(self, *args: Any) -> None:
+        raise NotImplementedError("retrograd has no symbolic numbers: every size is an int")
+
+
+class SymFloat(SymInt):
+    """A number that is not known while PyTorch traces a program."""
+
+
+class SymBool(SymInt):
+    """A condition that is not known while PyTorch traces a program."""
 
 
 def _flatten_dense_tensors(tensors: Sequence[Tensor]) -> Tensor:
@@ -52,4 +90,5 @@ def _unflatten_dense_tensors(flat: Tensor, tensors: Sequence[Tensor]) -> tuple[T
     return tuple(part.view(x.shape) for part, x in zip(parts, tensors, strict=True))
 
 
-__all__ = ["_assert", "_flatten_dense_tensors", "_unflatten_dense_tensors"]
+__all__ = ["SymBool", "SymFloat", "SymInt", "_assert", "_assert_async", "_check",
+           "_flatten_dense_tensors", "_unflatten_dense_tensors"]  # fmt: skip

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import re
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, NoReturn
 
 _folder: list[str] = []
+HASH_REGEX = re.compile(r"-([a-f0-9]*)\.")  # the hash that the name of a download may end in
 
 
 def load(repo_or_dir: str, model: str, *args: Any, source: str = "github", **options: Any) -> Any:
@@ -92,9 +94,13 @@ def get_dir() -> str:
     Returns:
         What ``set_dir`` set, or a folder in the user's cache.
     """
+    return _folder[-1] if _folder else os.path.join(_get_torch_home(), "hub")
+
+
+def _get_torch_home() -> str:
+    """The folder of PyTorch's own files in the user's cache."""
     cache = os.environ.get("XDG_CACHE_HOME", os.path.join("~", ".cache"))
-    home = os.environ.get("TORCH_HOME", os.path.join(cache, "torch"))
-    return _folder[-1] if _folder else os.path.expanduser(os.path.join(home, "hub"))
+    return os.path.expanduser(os.environ.get("TORCH_HOME", os.path.join(cache, "torch")))
 
 
 def set_dir(d: str) -> None:
@@ -113,5 +119,5 @@ def _no_download(url: str, *given: Any, **named: Any) -> NoReturn:
 
 download_url_to_file = load_state_dict_from_url = _no_download
 
-__all__ = ["download_url_to_file", "get_dir", "help", "list", "load", "load_state_dict_from_url",
-           "set_dir"]  # fmt: skip
+__all__ = ["HASH_REGEX", "download_url_to_file", "get_dir", "help", "list", "load",
+           "load_state_dict_from_url", "set_dir"]  # fmt: skip

@@ -65,7 +65,7 @@ def _as_it_is(fn: Any = None, *args: Any, **options: Any) -> Any:
     return fn if callable(fn) else lambda function: function
 
 
-ignore = unused = export = interface = script_method = _as_it_is
+_overload_method = ignore = unused = export = interface = script_method = _as_it_is
 freeze = optimize_for_inference = optimized_execution = script
 
 

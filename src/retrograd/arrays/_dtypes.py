@@ -117,6 +117,20 @@ class _FromElsewhere(dtype):
         return self._numpy
 
 
+class _Absent(dtype):
+    """A dtype that programs compare others with, and that no tensor has."""
+
+    __slots__ = ()
+
+    def __init__(self, name: str, itemsize: int, kind: str) -> None:
+        self.name, self.itemsize, self.is_signed = name, itemsize, not name.startswith("qu")
+        self.is_floating_point, self.is_complex = kind == "f", kind == "c"
+
+    @property
+    def numpy(self) -> Any:  # type: ignore[override]
+        raise TypeError(f"there are no tensors of torch.{self.name}: NumPy has no such dtype")
+
+
 def _dtype_named(name: str) -> dtype:
     return _BY_NAME[name]
 
@@ -139,7 +153,14 @@ complex128 = cdouble = dtype("complex128", "complex128")
 _ALL = (bool_, uint8, uint16, uint32, uint64, int8, int16, int32, int64,
         float16, float32, float64, complex64, complex128)  # fmt: skip
 bfloat16 = _FromElsewhere("bfloat16", 2)
-_BY_NAME = {t.name: t for t in (*_ALL, bfloat16)}
+complex32 = chalf = _Absent("complex32", 4, "c")
+float8_e4m3fn = _Absent("float8_e4m3fn", 1, "f")
+float8_e5m2 = _Absent("float8_e5m2", 1, "f")
+qint8 = _Absent("qint8", 1, "q")
+quint8 = _Absent("quint8", 1, "q")
+qint32 = _Absent("qint32", 4, "q")
+ABSENT = (complex32, float8_e4m3fn, float8_e5m2, qint8, quint8, qint32)
+_BY_NAME = {t.name: t for t in (*_ALL, bfloat16, *ABSENT)}
 _BY_NUMPY = {t.numpy: t for t in _ALL}
 
 # The names PyTorch's messages use: "[torch.FloatTensor [3]]", "result type Float can't be cast".

@@ -124,7 +124,7 @@ class OperationNode(CallableNode):
     def __dir__(self) -> list[str]:
         names = [n for n in super().__dir__() if "_saved_" not in n]
         saved = [f"{p}{n}" for n in self.operation.saves for p in ("_saved_", "_raw_saved_")]
-        return [*names, *saved]
+        return [*names, *saved, *[f"_saved_{n}" for n in getattr(self, "options", ())]]
 
     def saved_as_tensors(self) -> dict[str, Any]:
         """The saved values as Tensors that stand where they stood in the graph."""
@@ -350,8 +350,7 @@ def compile_backward(operation: Operation) -> Callable[..., Any]:
 def node_class(operation: Operation) -> type[OperationNode]:
     """The node class of an operation: PyTorch's name for it, and its rules."""
     arrays.allocator.keep_freed_memory()  # gradients come and go, all of a size
-    for name in operation.saves:
-        show_saved(OperationNode, name)
+    show_saved(OperationNode, operation)
     return type(operation.node_name, (OperationNode,), {"__slots__": (), "operation": operation})
 
 
@@ -409,8 +408,7 @@ def _cast(x: Any, dtype: Any) -> Any:
 
 def narrow_node_class(operation: Operation) -> type[OperationNode]:
     """The node class of an operation for operands of bfloat16."""
-    for name in operation.saves:
-        show_saved(OperationNode, name)
+    show_saved(OperationNode, operation)
     return type(operation.node_name, (NarrowNode,), {"__slots__": (), "operation": operation})
 
 

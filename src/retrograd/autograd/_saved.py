@@ -114,24 +114,47 @@ class SavedTensor:
         node.extras_for_visit().packed = True
 
 
-def show_saved(cls: type[OperationNode], name: str) -> None:
-    """Give nodes that save ``name`` the attributes ``_saved_name`` and ``_raw_saved_name``."""
+_REDUCTIONS = {"none": 0, "mean": 1, "sum": 2}  # as PyTorch's kernels are told them
 
-    def position(node: OperationNode, prefix: str) -> int:
-        if name not in node.operation.saves:
-            raise AttributeError(f"'{node.name()}' object has no attribute '{prefix}{name}'")
-        return node.operation.saves.index(name)
 
-    def value(node: OperationNode) -> Any:
-        saved = node.saved_tensor(position(node, "_saved_"))
-        return wrap(arrays.asarray(saved)) if isinstance(saved, (int, float, complex)) else saved
+def show_saved(cls: type[OperationNode], operation: Operation) -> None:
+    """Give nodes of an operation ``_saved_name`` for what it saves and what it was called with,
+    ``_raw_saved_name`` for what it saves, and ``_saved_name_sym_sizes`` for shapes of inputs."""
+    for name in (*operation.saves, *operation.options):
+        if not hasattr(cls, f"_saved_{name}"):
+            setattr(cls, f"_saved_{name}", property(functools.partial(_shown, name)))
+            setattr(cls, f"_raw_saved_{name}", property(functools.partial(_handle, name)))
+    for name in operation.inputs:
+        if not hasattr(cls, f"_saved_{name}_sym_sizes"):
+            setattr(cls, f"_saved_{name}_sym_sizes", property(functools.partial(_sizes, name)))
 
-    def handle(node: OperationNode) -> SavedTensor:
-        return SavedTensor(node, position(node, "_raw_saved_"))
 
-    if not hasattr(cls, f"_saved_{name}"):
-        setattr(cls, f"_saved_{name}", property(value))
-        setattr(cls, f"_raw_saved_{name}", property(handle))
+def _shown(name: str, node: OperationNode) -> Any:
+    if name not in node.operation.saves:
+        options = getattr(node, "options", {})
+        if name not in options:
+            raise _missing(node, f"_saved_{name}")
+        value = options[name]
+        return _REDUCTIONS.get(value, value) if name == "reduction" else value
+    saved = node.saved_tensor(node.operation.saves.index(name))
+    return wrap(arrays.asarray(saved)) if isinstance(saved, (int, float, complex)) else saved
+
+
+def _handle(name: str, node: OperationNode) -> SavedTensor:
+    if name not in node.operation.saves:
+        raise _missing(node, f"_raw_saved_{name}")
+    return SavedTensor(node, node.operation.saves.index(name))
+
+
+def _sizes(name: str, node: OperationNode) -> tuple[int, ...]:
+    infos = getattr(node, "infos", None)
+    if infos is None or name not in node.operation.inputs:
+        raise _missing(node, f"_saved_{name}_sym_sizes")
+    return tuple(infos[node.operation.inputs.index(name)][0])
+
+
+def _missing(node: OperationNode, name: str) -> AttributeError:
+    return AttributeError(f"'{node.name()}' object has no attribute '{name}'")
 
 
 # -- values that were written ----------------------------------------------------------------

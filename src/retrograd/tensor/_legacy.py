@@ -92,12 +92,20 @@ def set_default_tensor_type(t: Any) -> None:
 # -- storages --------------------------------------------------------------------------------
 
 
+def _in_memory(source: Any, dtype: dtypes.dtype) -> Any:
+    """The array that a storage is made of, or a new one."""
+    if arrays.is_raw(source):
+        return source
+    made = empty(source, dtype=dtype) if isinstance(source, int) else tensor(source, dtype=dtype)
+    return made._data
+
+
 class UntypedStorage:
     """The memory that a tensor is part of, as bytes. It describes memory: what is in it is read and
     written by tensors.
 
     Args:
-        array: The array at the bottom.
+        source: The memory of a tensor, the number of bytes of a new memory, or what to put there.
 
     Example:
         >>> torch.ones(3).untyped_storage().nbytes()
@@ -106,8 +114,8 @@ class UntypedStorage:
 
     __module__ = "retrograd"
 
-    def __init__(self, array: Any) -> None:
-        self._memory = arrays.layout.memory(array)
+    def __init__(self, source: Any = 0) -> None:
+        self._memory = arrays.layout.memory(_in_memory(source, dtypes.uint8))
 
     def data_ptr(self) -> int:
         """The address of the first byte."""
@@ -122,6 +130,7 @@ class UntypedStorage:
         return self.nbytes()
 
     __len__ = size
+
     @property
     def device(self) -> device:
         """The device: the CPU."""
@@ -159,12 +168,17 @@ class TypedStorage(UntypedStorage):
     """The memory that a tensor is part of, as elements of its dtype.
 
     Args:
-        array: The array at the bottom.
+        source: The memory of a tensor, the number of elements of a new memory, or the elements.
+        dtype: The dtype of a new memory; by default, the default dtype.
 
     Example:
         >>> torch.arange(4)[2:].storage().tolist()
         [0, 1, 2, 3]
     """
+
+    def __init__(self, source: Any = 0, dtype: dtypes.dtype | None = None) -> None:
+        kind = dtype or dtypes.get_default_dtype()
+        self._memory = arrays.layout.memory(_in_memory(source, kind))
 
     @property
     def dtype(self) -> dtypes.dtype:
@@ -205,6 +219,35 @@ class TypedStorage(UntypedStorage):
         lines = "".join(f" {x}\n" for x in self.tolist())
         return (f"{lines}[torch.storage.TypedStorage(dtype={self.dtype}, device=cpu) of size "
                 f"{self.size()}]")  # fmt: skip
+
+
+class StorageType(type):
+    """The class of ``FloatStorage`` and its relatives, which are to storages what ``FloatTensor``
+    is to tensors."""
+
+    dtype: dtypes.dtype
+
+    def __instancecheck__(cls, instance: Any) -> bool:
+        return isinstance(instance, TypedStorage) and instance.dtype is cls.dtype
+
+    def __call__(cls, source: Any = 0) -> TypedStorage:
+        return TypedStorage(source, cls.dtype)
+
+    def __repr__(cls) -> str:
+        return f"<class 'torch.{cls.__name__}'>"
+
+
+for _name, _dtype in DTYPES.items():
+    _name = _name.replace("Tensor", "Storage")
+    globals()[_name] = StorageType(
+        _name, (), {"__module__": "retrograd", "dtype": _dtype,
+                    "__doc__": f"""Storages of {_dtype}: called with a size or data, it makes one.
+
+Example:
+    >>> isinstance(torch.zeros(2, dtype={_dtype}).storage(), torch.{_name})
+    True
+"""},
+    )  # fmt: skip
 
 
 def is_storage(obj: Any) -> bool:

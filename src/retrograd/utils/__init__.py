@@ -9,7 +9,8 @@ if TYPE_CHECKING:
     from retrograd.utils import data
 else:
     __getattr__, __dir__ = later(
-        __name__, ("benchmark", "data", "dlpack", "hooks", "pytree", "tensorboard", "_pytree"),
+        __name__,
+        ("benchmark", "data", "dlpack", "hooks", "model_zoo", "pytree", "tensorboard", "_pytree"),
         {"swap_tensors": "tensor._legacy"},
     )  # fmt: skip
 

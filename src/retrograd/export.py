@@ -1,0 +1,27 @@
+"""``torch.export``: there are no exported programs; this says what to use instead."""
+
+from __future__ import annotations
+
+from typing import Any, NoReturn
+
+__all__ = ["export", "load", "save"]
+
+
+def export(*args: Any, **kwargs: Any) -> NoReturn:
+    """Raises NotImplementedError: there are no exported programs.
+
+    Args:
+        *args: What PyTorch takes.
+        **kwargs: What PyTorch takes.
+
+    Returns:
+        Nothing.
+    """
+    raise NotImplementedError(
+        "retrograd has no torch.export: torch.compile(f) makes a program of f for its arguments "
+        "that can be printed and saved, and torch.save(model.state_dict(), 'state.pt') writes "
+        "weights that PyTorch loads."
+    )
+
+
+load = save = export

@@ -1,0 +1,1 @@
+"""Names of PyTorch's tracing that programs mention in passing."""
