@@ -47,6 +47,31 @@ def trained(optimizer: str) -> str:
     return f"{MODEL}optimizer = {optimizer}\n{TRAIN}"
 
 
+# The model files of torchvision, without its compiled kernels and what reads images.
+VISION = """
+import importlib, importlib.util, sys, types
+def module(name, **names):
+    found = sys.modules[f"torchvision{name}"] = types.ModuleType(f"torchvision{name}")
+    found.__path__ = [folder + name.replace(".", "/")]
+    found.__dict__.update(names)
+    return found
+modes = types.SimpleNamespace(BILINEAR=1, BICUBIC=2)
+if "torchvision.models" not in sys.modules:
+    folder = importlib.util.find_spec("torchvision").submodule_search_locations[0]
+    module(""), module(".extension", _has_ops=lambda: False), module(".models")
+    module(".transforms"), module(".transforms.functional", InterpolationMode=modes)
+    module(".transforms._presets", ImageClassification=dict, InterpolationMode=modes)
+    parts = module(".ops")
+    parts.misc = importlib.import_module("torchvision.ops.misc")
+    for name in ("misc", "stochastic_depth"):
+        parts.__dict__.update(vars(importlib.import_module(f"torchvision.ops.{name}")))
+def trained(home, name):
+    model = getattr(importlib.import_module(f"torchvision.models.{home}"), name)(num_classes=5)
+    found = model(torch.randn(2, 3, 64, 64))
+    found.pow(2).sum().backward()
+    print(f"{found.abs().sum().item():.3f}", len([p for p in model.parameters() if p.grad.any()]))
+"""
+
 PACKAGES = {
     "einops": Package((), {
         "rearrange, reduce, repeat, einsum": """
@@ -269,7 +294,55 @@ print(*[f"{v:.3f}" for v in (*found.mean.tolist(), *(high - low).tolist())])
 """,
     }),
     "kornia": Package(("kornia_rs", "packaging"), {
-        "import": "import kornia\nprint(kornia.color.rgb_to_grayscale(torch.ones(1, 3, 2, 2)))\n",
+        "color": """
+import kornia
+x = torch.rand(2, 3, 8, 8, requires_grad=True)
+for name in ("grayscale", "hsv", "lab", "ycbcr", "xyz", "hls", "luv", "yuv"):
+    print(name, f"{getattr(kornia.color, f'rgb_to_{name}')(x).abs().mean().item():.4f}")
+kornia.color.rgb_to_lab(x).pow(2).mean().backward()
+print(f"{x.grad.abs().sum().item():.3f}")
+""",
+        "filters, morphology": """
+from kornia import filters, morphology
+x = torch.rand(2, 3, 16, 16)
+found = (filters.gaussian_blur2d(x, (3, 3), (1.0, 1.0)), filters.sobel(x), filters.laplacian(x, 3),
+         filters.median_blur(x, (3, 3)), filters.canny(x)[0], filters.bilateral_blur(
+         x, (3, 3), 0.1, (1.5, 1.5)), morphology.dilation(x, torch.ones(3, 3)))
+print(*[f"{y.abs().mean().item():.4f}" for y in found])
+""",
+        "geometry": """
+from kornia import geometry
+x = torch.rand(2, 3, 16, 16)
+found = (geometry.rotate(x, torch.tensor([30.0, 10.0])), geometry.pyrdown(x),
+         geometry.warp_perspective(x, torch.eye(3).expand(2, 3, 3), (12, 12)),
+         geometry.find_homography_dlt(torch.rand(1, 8, 2), torch.rand(1, 8, 2)))
+print(*[f"{y.abs().mean().item():.4f}" for y in found])
+""",
+        "losses, metrics, features": """
+from kornia import contrib, feature, losses, metrics
+x, y = torch.rand(2, 1, 16, 16), torch.rand(2, 1, 16, 16)
+found = (losses.psnr_loss(x, y, 1.0), metrics.ssim(x, y, 3), losses.total_variation(x),
+         losses.focal_loss(torch.rand(1, 3, 4, 4), torch.randint(0, 3, (1, 4, 4)), 0.5),
+         feature.harris_response(x), contrib.distance_transform(x))
+print(*[f"{v.abs().mean().item():.4f}" for v in found])
+""",
+        "augmentation, enhance": """
+from kornia import augmentation, enhance
+x = torch.rand(2, 3, 16, 16)
+both = augmentation.AugmentationSequential(
+    augmentation.ColorJitter(0.1, 0.1, 0.1, 0.1, p=1.0), augmentation.RandomAffine(10.0, p=1.0))
+found = both(x), enhance.equalize(x), enhance.equalize_clahe(x)
+print(*[f"{y.abs().mean().item():.4f}" for y in found])
+""",
+    }),
+    "torchvision": Package((), {
+        name: VISION + f"trained({home!r}, {name!r})\n"
+        for home, name in (
+            ("resnet", "resnet18"), ("mobilenetv3", "mobilenet_v3_small"),
+            ("densenet", "densenet121"), ("squeezenet", "squeezenet1_1"),
+            ("shufflenetv2", "shufflenet_v2_x0_5"), ("convnext", "convnext_tiny"),
+            ("swin_transformer", "swin_t"),
+        )
     }),
     "timm": Package(("torchvision", "safetensors", "huggingface_hub", "pyyaml"), {
         "import": "import timm\nprint(len(timm.list_models()) > 0)\n",
