@@ -21,13 +21,12 @@ from retrograd.arrays._distances import euclidean_distances as euclidean_distanc
 from retrograd.arrays._distances import same_batch
 from retrograd.arrays._distances import unequal as unequal
 from retrograd.arrays._linalg_errors import LinAlgError as LinAlgError
-from retrograd.arrays._linalg_errors import failed
+from retrograd.arrays._linalg_errors import failed, refuse_wrong_blocks
 from retrograd.arrays._linalg_errors import refuse_not_positive as refuse_not_positive
 from retrograd.arrays._linalg_errors import refuse_singular_inverse as refuse_singular_inverse
 from retrograd.arrays._linalg_errors import refuse_singular_solve as refuse_singular_solve
-from retrograd.arrays._linalg_errors import refuse_zero_block as refuse_zero_block
-from retrograd.arrays._linalg_errors import refuse_wrong_blocks
 from retrograd.arrays._linalg_errors import refuse_wrong_pivots as refuse_wrong_pivots
+from retrograd.arrays._linalg_errors import refuse_zero_block as refuse_zero_block
 from retrograd.arrays._linalg_errors import refuse_zero_pivot as refuse_zero_pivot
 from retrograd.arrays._numpy import Raw
 
