@@ -20,6 +20,7 @@ from retrograd.autograd._wrap import Plug, wrap
 from retrograd.autograd.forward_ad import dual_level, make_dual, unpack_dual
 from retrograd.autograd.grad_mode import enable_grad
 from retrograd.ops._batching import Batched, BatchLevel
+from retrograd.ops._sections import like
 from retrograd.ops.shapes import reshaping, slicing
 
 __all__ = ["hessian", "hvp", "jacobian", "jvp", "vhp", "vjp"]
@@ -65,6 +66,7 @@ def vjp(
     return call.value(), call.result(products, call.several_inputs)
 
 
+@like(vjp)
 def jvp(
     func: Function, inputs: Any, v: Any = None, create_graph: bool = False, strict: bool = False
 ) -> tuple[Any, Any]:
@@ -73,15 +75,8 @@ def jvp(
     It runs two backward passes. ``func.jvp`` runs one forward pass.
 
     Args:
-        func: a function of tensors that returns a tensor or a tuple of tensors.
-        inputs: the arguments, a tensor or a tuple.
         v: the vector: a tensor of the shape of each input. May be None for one input of one
             element.
-        create_graph: record the computation, so that the results can be differentiated.
-        strict: raise an error if an output does not depend on an input.
-
-    Returns:
-        The value of the function, and the product.
 
     Example:
         >>> from retrograd.autograd.functional import jvp
@@ -128,23 +123,13 @@ def vhp(
     return call.value(), call.result(products, call.several_inputs)
 
 
+@like(vhp)
 def hvp(
     func: Function, inputs: Any, v: Any = None, create_graph: bool = False, strict: bool = False
 ) -> tuple[Any, Any]:
     """Computes the product of the Hessian of a function with a vector.
 
     It equals that of ``vhp``, which is faster, if second derivatives are continuous.
-
-    Args:
-        func: a function of tensors that returns a tensor of one element.
-        inputs: the arguments, a tensor or a tuple.
-        v: the vector: a tensor of the shape of each input. May be None for one input of one
-            element.
-        create_graph: record the computation, so that the results can be differentiated.
-        strict: raise an error if the value or a gradient does not depend on an input.
-
-    Returns:
-        The value of the function, and the product.
 
     Example:
         >>> from retrograd.autograd.functional import hvp

@@ -48,6 +48,7 @@ from retrograd.autograd._jacobians import (
 )
 from retrograd.autograd._wrap import wrap
 from retrograd.autograd.function import Function
+from retrograd.ops._sections import like
 
 Tensor = Any
 
@@ -337,6 +338,7 @@ def gradcheck(
     return True
 
 
+@like(gradcheck)
 def gradgradcheck(
     func: Callable[..., Any], inputs: Any, grad_outputs: Any = None, *, eps: float = 1e-6,
     atol: float = 1e-5, rtol: float = 1e-3, gen_non_contig_grad_outputs: bool = False,
@@ -351,25 +353,11 @@ def gradgradcheck(
     from ``grad_outputs``.
 
     Args:
-        func: a function of tensors that returns a tensor or a tuple of tensors.
         inputs: the arguments: see ``gradcheck``.
         grad_outputs: gradients of the outputs that require grad; random ones by default.
-        eps: step of the central differences.
-        atol: absolute tolerance.
-        rtol: relative tolerance.
         gen_non_contig_grad_outputs: make the random gradients non-contiguous.
-        raise_exception: raise ``GradcheckError`` on failure; otherwise return False.
-        nondet_tol: by how much two backward passes may differ.
-        check_undefined_grad: check that missing gradients of outputs are treated as zeros.
-        check_grad_dtypes: check that gradients have the dtypes of their inputs.
-        check_batched_grad: check batches of gradients, computed by ``vmap``.
         check_fwd_over_rev: check forward mode over reverse mode.
         check_rev_over_rev: check reverse mode over reverse mode.
-        fast_mode: compare random projections of the Jacobians rather than whole Jacobians.
-        masked: let gradients of zero lead to gradients of almost zero.
-
-    Returns:
-        True if all checks pass.
 
     Example:
         >>> x = torch.tensor([0.5, 2.0], dtype=torch.float64, requires_grad=True)

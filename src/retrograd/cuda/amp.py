@@ -8,6 +8,7 @@ from typing import Any
 from retrograd import amp
 from retrograd.amp import custom_bwd, custom_fwd
 from retrograd.arrays import dtypes
+from retrograd.ops._sections import like
 
 __all__ = ["GradScaler", "autocast", "custom_bwd", "custom_fwd"]
 
@@ -30,15 +31,9 @@ class autocast(amp.autocast):  # noqa: N801 - PyTorch's name
         super().__init__("cuda", dtype=dtype, enabled=enabled, cache_enabled=cache_enabled)
 
 
+@like(amp.GradScaler)
 class GradScaler(amp.GradScaler):
     """``torch.amp.GradScaler("cuda", ...)``.
-
-    Args:
-        init_scale: the first factor.
-        growth_factor: what the factor is multiplied with after ``growth_interval`` steps.
-        backoff_factor: what the factor is multiplied with after a step was left out.
-        growth_interval: the number of steps in a row without infinities that make it grow.
-        enabled: whether anything is done.
 
     Example:
         >>> GradScaler(enabled=False).get_scale()

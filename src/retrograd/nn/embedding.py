@@ -9,6 +9,7 @@ from retrograd.nn import functional as F
 from retrograd.nn import init
 from retrograd.nn.module import Module
 from retrograd.nn.parameter import Parameter
+from retrograd.ops._sections import like
 from retrograd.tensor._creation import empty
 from retrograd.tensor._tensor import Tensor
 
@@ -136,22 +137,16 @@ class Embedding(_Table):
                    _weight=embeddings, _freeze=freeze)  # fmt: skip
 
 
+@like(Embedding)
 class EmbeddingBag(_Table):
     """Sums, means or maxima of groups ("bags") of rows of a learned table.
 
     Computes the same as ``Embedding`` followed by a reduction, without storing the rows.
 
     Args:
-        num_embeddings: number of rows.
-        embedding_dim: size of each row.
-        max_norm: rows that are looked up and have a larger norm are scaled to this norm, in place.
-        norm_type: order of the norm for ``max_norm``.
-        scale_grad_by_freq: divide the gradient of a row by how often its index occurs in the batch.
         mode: "sum", "mean" or "max".
-        sparse: no effect.
         include_last_offset: whether ``offsets`` ends with the total number of indices.
         padding_idx: index of a row that is left out of every bag.
-        dtype: dtype of the table.
 
     Shape:
         Input: indices, ``(B, N)`` for bags of one size, or ``(N,)`` with offsets.

@@ -9,6 +9,7 @@ from retrograd import arrays
 from retrograd.autograd._wrap import wrap
 from retrograd.nn._options import Family
 from retrograd.nn.convolution import sizes
+from retrograd.ops._sections import like
 from retrograd.tensor._randoms import rand
 from retrograd.tensor._tensor import Tensor
 
@@ -75,6 +76,7 @@ def fractional_max_pool2d(
                    return_indices, _random_samples)  # fmt: skip
 
 
+@like(fractional_max_pool2d)
 def fractional_max_pool3d(
     input: Tensor, kernel_size: int | Sequence[int],
     output_size: int | Sequence[int] | None = None,
@@ -85,13 +87,6 @@ def fractional_max_pool3d(
 
     Args:
         input: a tensor ``(N, C, T, H, W)`` or ``(C, T, H, W)``.
-        kernel_size: size of the window.
-        output_size: size of the output; or
-        output_ratio: the share of the size of the input that it has.
-        return_indices: whether to return the indices of the elements, too.
-
-    Returns:
-        The result, or a pair of it and the indices.
 
     Example:
         >>> torch.nn.functional.fractional_max_pool3d(torch.ones(1, 1, 4, 4, 4), 2, 2).shape
@@ -130,14 +125,9 @@ class _FractionalMaxPool(Family):
         )  # fmt: skip
 
 
+@like(fractional_max_pool2d)
 class FractionalMaxPool2d(_FractionalMaxPool, spatial=2):
     """The largest element of windows at random distances, for images.
-
-    Args:
-        kernel_size: size of the window.
-        output_size: size of the output; or
-        output_ratio: the share of the size of the input that it has.
-        return_indices: whether to return the indices of the elements, too.
 
     Shape:
         Input: ``(N, C, H, W)`` or ``(C, H, W)``. Output: ``(N, C, *output_size)``.
@@ -148,14 +138,9 @@ class FractionalMaxPool2d(_FractionalMaxPool, spatial=2):
     """
 
 
+@like(fractional_max_pool2d)
 class FractionalMaxPool3d(_FractionalMaxPool, spatial=3):
     """The largest element of windows at random distances, for volumes.
-
-    Args:
-        kernel_size: size of the window.
-        output_size: size of the output; or
-        output_ratio: the share of the size of the input that it has.
-        return_indices: whether to return the indices of the elements, too.
 
     Shape:
         Input: ``(N, C, T, H, W)`` or ``(C, T, H, W)``. Output: ``(N, C, *output_size)``.

@@ -9,7 +9,7 @@ from typing import Any
 
 from retrograd._later import MissingNameError
 from retrograd.autograd.grad_mode import no_grad
-from retrograd.ops._sections import sections
+from retrograd.ops._sections import like, sections
 from retrograd.ops.piecewise import where
 from retrograd.tensor._like import empty_like
 
@@ -339,17 +339,12 @@ def kaiming_uniform_(
 
 
 @sections(_GENERATOR)
+@like(kaiming_uniform_)
 def kaiming_normal_(
     tensor: Any, a: float = 0, mode: str = "fan_in", nonlinearity: str = "leaky_relu",
     generator: Any = None,
 ) -> Any:  # fmt: skip
     """He initialization: normal, ``std = gain / sqrt(fan)``.
-
-    Args:
-        tensor: weight with at least two dimensions.
-        a: negative slope, for "leaky_relu".
-        mode: "fan_in" preserves the variance of values, "fan_out" that of gradients.
-        nonlinearity: determines the gain, see ``calculate_gain``.
 
     Example:
         >>> torch.nn.init.kaiming_normal_(torch.empty(2, 6), nonlinearity="relu").shape

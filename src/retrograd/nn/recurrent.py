@@ -11,6 +11,7 @@ from retrograd.nn import init
 from retrograd.nn.module import Module
 from retrograd.nn.parameter import Parameter
 from retrograd.nn.utils.rnn import PackedSequence
+from retrograd.ops._sections import like
 from retrograd.ops.networks import recurrent as networks
 from retrograd.tensor._creation import empty
 
@@ -278,6 +279,7 @@ class RNN(RNNBase):
         return f"RNN: Expected input to be 2D or 3D, got {dims}D tensor instead"
 
 
+@like(RNN)
 class LSTM(RNNBase):
     """Long short-term memory.
 
@@ -288,12 +290,7 @@ class LSTM(RNNBase):
         h = o * tanh(c)
 
     Args:
-        input_size: size of the elements of the input.
         hidden_size: size of the hidden state and the cell state.
-        num_layers: number of stacked layers; each takes the hidden states of the one below.
-        batch_first: whether the batch is the first dimension of input and output, or the second.
-        dropout: probability of dropout between layers in training.
-        bidirectional: run over the sequence in both directions and concatenate the results.
         proj_size: project the hidden state to this size, if positive.
 
     Shape:
@@ -337,6 +334,7 @@ class LSTM(RNNBase):
             )
 
 
+@like(RNN)
 class GRU(RNNBase):
     """Gated recurrent unit.
 
@@ -345,15 +343,6 @@ class GRU(RNNBase):
 
         n = tanh(W_in x + b_in + r * (W_hn h + b_hn))
         h = (1 - z) * n + z * h
-
-    Args:
-        input_size: size of the elements of the input.
-        hidden_size: size of the hidden state.
-        num_layers: number of stacked layers; each takes the hidden states of the one below.
-        batch_first: whether the batch is the first dimension of input and output, or the second.
-        dropout: probability of dropout between layers in training.
-        bidirectional: run over the sequence in both directions and concatenate the results.
-        proj_size: not supported; see ``LSTM``.
 
     Shape:
         As ``RNN``.

@@ -111,6 +111,23 @@ def complete_result(function: Callable[..., Any], results: Mapping[str, str]) ->
         sections(f"Returns:\n    {results[name]}\n")(function)
 
 
+def like(source: Callable[..., Any], **meanings: str) -> Callable[[T], T]:
+    """Decorate a function or class: what its docstring does not say of its arguments and its result
+    is as in that of ``source``, or as in ``meanings``."""
+    said = _parsed(inspect.cleandoc(source.__doc__ or ""))
+    entries = [entry.rstrip() for entry in _ENTRY.split(f"\n{said.get('Args', '')}")[1:]]
+    known = {name: meaning for name, _, meaning in (entry.partition(": ") for entry in entries)}
+
+    def insert(target: T) -> T:
+        complete(target, {**known, **meanings})
+        doc = target.__doc__
+        if doc and "Returns" in said and "Returns:" not in doc and not isinstance(target, type):
+            sections("Returns:\n{returns}", returns=said["Returns"])(target)
+        return target
+
+    return insert
+
+
 def complete_all(scope: Mapping[str, Any], meanings: Mapping[str, str]) -> None:
     """Complete the public functions and classes of a module or package, given its ``globals()``."""
     for name, value in scope.items():

@@ -10,7 +10,7 @@ from retrograd import arrays
 from retrograd.arrays import Raw, dtypes
 from retrograd.ops._arguments import check_int
 from retrograd.ops._refusals import c_name
-from retrograd.ops._sections import complete_all, sections
+from retrograd.ops._sections import complete_all, like, sections
 from retrograd.tensor._creation import MEANINGS, new_tensor, numpy_dtype
 from retrograd.tensor._tensor import Tensor
 
@@ -174,17 +174,10 @@ def fftfreq(n: int, d: float = 1.0, *, dtype: Any = None, layout: Any = None, de
     return new_tensor(_divided(numbers, n * d), requires_grad, device)
 
 
+@like(fftfreq)
 def rfftfreq(n: int, d: float = 1.0, *, dtype: Any = None, layout: Any = None, device: Any = None,
              requires_grad: bool = False) -> Tensor:  # fmt: skip
     """The frequencies of the elements of ``rfft``.
-
-    Args:
-        n: number of samples.
-        d: time between two samples.
-        dtype: a floating-point dtype; the default one if None.
-        layout: ignored.
-        device: must be the CPU.
-        requires_grad: whether operations on the result are recorded.
 
     Returns:
         The frequencies, in cycles per unit of time: ``[0, 1, ..., n // 2] / (n * d)``.

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from retrograd.nn.module import Module
+from retrograd.ops._sections import like
 
 
 class DataParallel(Module):
@@ -39,6 +40,7 @@ class DataParallel(Module):
         return self.module(*inputs, **kwargs)
 
 
+@like(DataParallel)
 def data_parallel(
     module: Module, inputs: Any, device_ids: Any = None, output_device: Any = None, dim: int = 0,
     module_kwargs: Any = None,
@@ -46,11 +48,7 @@ def data_parallel(
     """Call a module. See ``DataParallel``.
 
     Args:
-        module: the module.
         inputs: its argument, or a tuple of its arguments.
-        device_ids: must be absent or empty.
-        output_device: must be absent.
-        dim: accepted for compatibility.
         module_kwargs: its keyword arguments.
 
     Returns:

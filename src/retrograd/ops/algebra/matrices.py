@@ -17,6 +17,7 @@ from retrograd.ops._dims import numel, one_dim
 from retrograd.ops._operation import Operation, Target, composite, raw
 from retrograd.ops._public import public
 from retrograd.ops._refusals import c_name, check_alpha, kernel
+from retrograd.ops._sections import like
 from retrograd.ops.algebra._matrix import check_tensors, transposed, type_word
 from retrograd.ops.copies import conj
 from retrograd.ops.reductions import basic as reductions
@@ -290,6 +291,7 @@ def _check_addmm_dtypes(self: Raw, a: Raw, b: Raw) -> None:
 
 
 @public("torch method", in_place="torch method", out="same")
+@like(addmm)
 def addmv(
     input: Any, mat: Any, vec: Any, *_older: Any, beta: Any = 1, alpha: Any = 1
 ) -> Any:
@@ -300,11 +302,6 @@ def addmv(
             if ``beta`` is 0.
         mat: The matrix.
         vec: The vector.
-        beta: The factor of ``input``.
-        alpha: The factor of the product.
-
-    Returns:
-        The sum.
 
     Example:
         >>> torch.addmv(torch.ones(2), torch.eye(2), torch.tensor([1.0, 2.0]))
@@ -335,21 +332,15 @@ def addmv(
 
 
 @public("torch method", in_place=True, out="same")
+@like(addmm)
 def addr(
     input: Any, vec1: Any, vec2: Any, *_older: Any, beta: Any = 1, alpha: Any = 1
 ) -> Any:
     """Computes ``beta * input + alpha * outer(vec1, vec2)``.
 
     Args:
-        input: The matrix to add to, which is broadcast to the shape of the product. It is ignored
-            if ``beta`` is 0.
         vec1: The first vector.
         vec2: The second vector.
-        beta: The factor of ``input``.
-        alpha: The factor of the product.
-
-    Returns:
-        The sum.
 
     Example:
         >>> torch.addr(torch.zeros(2, 2), torch.tensor([1.0, 2.0]), torch.tensor([3.0, 4.0]))

@@ -12,6 +12,7 @@ from retrograd.ops import linear
 from retrograd.ops._batching_declarations import Leading
 from retrograd.ops._operation import Operation, constant, raw
 from retrograd.ops._public import public
+from retrograd.ops._sections import like
 from retrograd.ops.algebra._matrix import (
     adjoint,
     check_square,
@@ -160,6 +161,7 @@ rank_of = constant("matrix_rank", _matrix_rank, batch=Leading((2,)))
 
 
 @public("linalg", out="same")
+@like(pinv)
 def matrix_rank(
     input: Any, tol: Any = None, hermitian: bool = False, *, atol: Any = None, rtol: Any = None
 ) -> Any:
@@ -170,10 +172,6 @@ def matrix_rank(
     Args:
         input: matrices ``(..., m, n)``.
         tol: an older name of ``atol``.
-        hermitian: whether the matrices are symmetric or Hermitian, which is faster.
-        atol: absolute tolerance; 0 by default.
-        rtol: relative tolerance; by default, the machine epsilon times ``max(m, n)``, or 0 if
-            ``atol`` is positive.
 
     Returns:
         The ranks, integers of shape ``(...)``.

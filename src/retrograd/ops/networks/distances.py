@@ -13,6 +13,7 @@ from retrograd.ops._dims import broadcast, one_dim
 from retrograd.ops._operation import composite, raw, reduction, undifferentiable
 from retrograd.ops._public import public
 from retrograd.ops._refusals import kernel
+from retrograd.ops._sections import like
 from retrograd.ops.algebra.all_pairs import length
 from retrograd.ops.comparisons import eq
 from retrograd.ops.copies import to_dtype, zeros_like
@@ -343,6 +344,7 @@ def _same_dims(anchor: Any, positive: Any, negative: Any) -> None:
 
 
 @public("functional")
+@like(triplet_margin_loss)
 def triplet_margin_with_distance_loss(
     anchor: Any, positive: Any, negative: Any, *,
     distance_function: Callable[[Any, Any], Any] | None = None, margin: float = 1.0,
@@ -353,16 +355,7 @@ def triplet_margin_with_distance_loss(
     ``max(0, d(anchor, positive) - d(anchor, negative) + margin)``.
 
     Args:
-        anchor: vectors to compare with, of shape ``(N, D)`` or ``(D,)``.
-        positive: vectors that should be near.
-        negative: vectors that should be far.
         distance_function: the function ``d`` of two tensors; ``pairwise_distance`` by default.
-        margin: by how much farther the negative example should be; positive.
-        swap: use ``d(positive, negative)`` where it is smaller than ``d(anchor, negative)``.
-        reduction: "mean", "sum", or "none" for a loss per triple.
-
-    Returns:
-        The loss: a scalar, or a tensor with a loss per triple if ``reduction`` is "none".
 
     Example:
         >>> anchor, near, far = torch.zeros(1, 2), torch.zeros(1, 2), torch.tensor([[0.5, 0.0]])

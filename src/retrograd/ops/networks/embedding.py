@@ -24,6 +24,7 @@ from retrograd.ops._operation import (
 )
 from retrograd.ops._operation import linear as declare
 from retrograd.ops._public import public
+from retrograd.ops._sections import like
 from retrograd.ops.comparisons import gt, logical_and, ne
 from retrograd.ops.copies import to_dtype, zeros_like
 from retrograd.ops.elementwise import add
@@ -489,6 +490,7 @@ def _check_arrays(table: Raw, indices: Raw, offsets: Raw, factors: Raw | None) -
 
 
 @public("functional")
+@like(embedding)
 def embedding_bag(
     input: Any, weight: Any, offsets: Any = None, max_norm: float | None = None,
     norm_type: float = 2, scale_grad_by_freq: bool = False, mode: str = "mean",
@@ -501,13 +503,8 @@ def embedding_bag(
 
     Args:
         input: indices: of shape ``(bags, size)``, or those of all bags joined, with ``offsets``.
-        weight: the table, of shape ``(num_embeddings, embedding_dim)``.
         offsets: where each bag begins in ``input``.
-        max_norm: rows that are looked up and have a larger norm are scaled to this norm, in place.
-        norm_type: order of the norm for ``max_norm``.
-        scale_grad_by_freq: divide the gradient of a row by how often its index occurs in the batch.
         mode: "sum", "mean" or "max".
-        sparse: no effect: gradients are dense.
         per_sample_weights: a factor for each index, of the shape of ``input``. Only for "sum".
         include_last_offset: whether ``offsets`` ends with the total number of indices.
         padding_idx: index of a row that is left out of every bag.

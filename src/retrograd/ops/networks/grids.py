@@ -20,6 +20,7 @@ from retrograd.ops._operation import Linear, TensorLike, composite, raw
 from retrograd.ops._operation import linear as declare
 from retrograd.ops._public import public
 from retrograd.ops._refusals import kernel
+from retrograd.ops._sections import like
 from retrograd.ops.comparisons import ge, gt, le, logical_and, logical_xor, lt
 from retrograd.ops.copies import to_dtype, zeros_like
 from retrograd.ops.piecewise import abs as absolute
@@ -302,6 +303,7 @@ def grid_sample(
 
 
 @public("torch", alias="grid_sampler_2d grid_sampler_3d")
+@like(grid_sample)
 def grid_sampler(
     input: Any, grid: Any, interpolation_mode: int, padding_mode: int, align_corners: bool
 ) -> Any:
@@ -310,16 +312,8 @@ def grid_sampler(
     The same as ``nn.functional.grid_sample``, with numbers for the modes.
 
     Args:
-        input: images, of shape ``(N, C, H, W)``, or volumes, ``(N, C, D, H, W)``.
-        grid: points ``(x, y)`` or ``(x, y, z)`` in coordinates from -1 to 1, of shape
-            ``(N, H_out, W_out, 2)`` or ``(N, D_out, H_out, W_out, 3)``.
         interpolation_mode: 0 for bilinear, 1 for nearest, 2 for bicubic.
         padding_mode: 0 for zeros, 1 for border, 2 for reflection.
-        align_corners: whether -1 and 1 are the centers of the elements at the corners, or the
-            corners themselves.
-
-    Returns:
-        The samples, of shape ``(N, C, H_out, W_out)`` or ``(N, C, D_out, H_out, W_out)``.
 
     Example:
         >>> image = torch.tensor([[[[1.0, 3.0]]]])

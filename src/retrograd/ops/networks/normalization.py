@@ -12,6 +12,7 @@ from retrograd.ops._dims import is_integer, sizes_of
 from retrograd.ops._operation import composite, detached, raw
 from retrograd.ops._public import public
 from retrograd.ops._refusals import kernel
+from retrograd.ops._sections import like
 from retrograd.ops._words import NORM
 from retrograd.ops.copies import clone
 from retrograd.ops.elementwise import pow_scalar, rsqrt
@@ -146,6 +147,7 @@ def layer_norm(
 
 
 @public("torch.layer_norm")
+@like(layer_norm)
 def torch_layer_norm(
     input: Any, normalized_shape: Sequence[int], weight: Any = None, bias: Any = None,
     eps: float = 1e-5, cudnn_enable: bool = True,
@@ -155,11 +157,6 @@ def torch_layer_norm(
     The same as ``nn.functional.layer_norm``.
 
     Args:
-        input: the input, of shape ``(..., *normalized_shape)``.
-        normalized_shape: sizes of the last dimensions, over which to normalize.
-        weight: factors of shape ``normalized_shape``, or None.
-        bias: summands of shape ``normalized_shape``, or None.
-        eps: added to the variance.
         cudnn_enable: no effect.
 
     Example:

@@ -14,6 +14,7 @@ from retrograd.ops._operation import Linear, raw
 from retrograd.ops._operation import linear as declare
 from retrograd.ops._public import public
 from retrograd.ops._refusals import kernel
+from retrograd.ops._sections import like
 from retrograd.ops.networks.avg_pooling import (
     adaptive_avg_pool1d,
     adaptive_avg_pool2d,
@@ -225,6 +226,7 @@ def interpolate(
 
 
 @public("functional")
+@like(interpolate)
 def upsample(
     input: Any, size: Any = None, scale_factor: Any = None, mode: str = "nearest",
     align_corners: bool | None = None,
@@ -232,15 +234,7 @@ def upsample(
     """Resize sequences, images or volumes. Deprecated name of ``interpolate``.
 
     Args:
-        input: the input, of shape ``(N, C, L)``, ``(N, C, H, W)`` or ``(N, C, D, H, W)``.
-        size: sizes of the output, an int or a tuple with one for each spatial dimension.
-        scale_factor: factors in place of sizes; one of the two must be given.
         mode: "nearest", "linear" (3-D input), "bilinear" or "bicubic" (4-D), "trilinear" (5-D).
-        align_corners: align the centers of the elements at the corners, and not the corners
-            themselves. Not for "nearest".
-
-    Returns:
-        The resized input.
 
     Example:
         >>> signal = torch.tensor([[[1.0, 2.0]]])

@@ -14,7 +14,7 @@ from retrograd.ops._operation import Linear, raw
 from retrograd.ops._operation import linear as declare
 from retrograd.ops._public import public
 from retrograd.ops._refusals import kernel
-from retrograd.ops._sections import sections
+from retrograd.ops._sections import like, sections
 from retrograd.ops.networks._pools import Sizes
 from retrograd.ops.networks.max_pooling import take_in_images
 
@@ -316,6 +316,7 @@ def unfold(
 
 
 @public("functional")
+@like(unfold)
 def fold(
     input: Any, output_size: Any, kernel_size: Any, dilation: Any = 1, padding: Any = 0,
     stride: Any = 1,
@@ -325,10 +326,6 @@ def fold(
     Args:
         input: columns, of shape ``(N, C * K_h * K_w, windows)``, or without ``N``.
         output_size: height and width of the images.
-        kernel_size: size of the windows, an int or a tuple of 2.
-        dilation: distance between the elements of a window.
-        padding: elements around the images that windows reach into.
-        stride: distance between windows.
 
     Returns:
         Images, of shape ``(N, C, H, W)`` or ``(C, H, W)``.

@@ -14,6 +14,7 @@ from retrograd.ops._dims import numel
 from retrograd.ops._operation import constant, elementwise_constant, raw
 from retrograd.ops._public import public
 from retrograd.ops._refusals import refuses
+from retrograd.ops._sections import like
 from retrograd.ops.comparisons import eq, logical_not
 from retrograd.ops.selecting import all_of, any_of
 
@@ -100,17 +101,11 @@ def _check_close(function: str, input: Any, other: Any, rtol: float, atol: float
 
 
 @public("torch method")
+@like(isclose)
 def allclose(
     input: Any, other: Any, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False
 ) -> bool:
     """Whether all elements are close: ``abs(input - other) <= atol + rtol * abs(other)``.
-
-    Args:
-        input: the first tensor.
-        other: the second tensor, of the same dtype, broadcast with ``input``.
-        rtol: relative tolerance.
-        atol: absolute tolerance.
-        equal_nan: whether NaN counts as close to NaN.
 
     Example:
         >>> torch.allclose(torch.tensor([1., 2.]), torch.tensor([1. + 1e-7, 2.]))

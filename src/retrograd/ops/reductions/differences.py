@@ -11,6 +11,7 @@ from retrograd.ops._dims import is_integer, many_dims, one_dim
 from retrograd.ops._operation import TensorLike, raw
 from retrograd.ops._public import public
 from retrograd.ops._refusals import refuses
+from retrograd.ops._sections import like
 from retrograd.ops.comparisons import logical_xor
 from retrograd.ops.copies import clone
 from retrograd.ops.elementwise import sub
@@ -142,14 +143,9 @@ def trapezoid(y: Any, x: Any = None, *, dx: Any = None, dim: int = -1) -> Any:
 
 
 @public("torch")
+@like(trapezoid)
 def cumulative_trapezoid(y: Any, x: Any = None, *, dx: Any = None, dim: int = -1) -> Any:
     """The cumulative integral along a dimension, by the trapezoidal rule.
-
-    Args:
-        y: values of the function.
-        x: sample points; cannot be given together with ``dx``.
-        dx: distance between sample points; 1 by default.
-        dim: dimension to integrate along.
 
     Returns:
         A tensor whose size along ``dim`` is one less than that of ``y``.

@@ -14,6 +14,7 @@ from retrograd.ops._operation import Selecting, TensorLike, composite, raw
 from retrograd.ops._public import public
 from retrograd.ops._refusals import kernel
 from retrograd.ops._results import named_result
+from retrograd.ops._sections import like
 from retrograd.ops._words import EXTREME, PICKED
 from retrograd.ops.comparisons import isnan
 from retrograd.ops.copies import to_dtype
@@ -306,20 +307,12 @@ def quantile(
 
 
 @public("torch method", out="same")
+@like(quantile)
 def nanquantile(
     input: Any, q: Any, dim: int | None = None, keepdim: bool = False, *,
     interpolation: str = "linear",
 ) -> Any:  # fmt: skip
     """The quantiles of the elements that are not NaN, of all or along a dimension.
-
-    Args:
-        q: probability between 0 and 1, a number or a vector of them.
-        dim: dimension to reduce; by default, all elements are reduced.
-        interpolation: how to choose between two neighbouring elements: "linear", "lower",
-            "higher", "midpoint" or "nearest".
-
-    Returns:
-        A tensor; if ``q`` is a vector, its first dimension is that of ``q``.
 
     Example:
         >>> torch.nanquantile(torch.tensor([1., torch.nan, 2.]), 0.5)

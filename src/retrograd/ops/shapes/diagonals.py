@@ -15,6 +15,7 @@ from retrograd.ops._operation import Composite, Linear, composite, raw
 from retrograd.ops._operation import linear as declare
 from retrograd.ops._public import public
 from retrograd.ops._refusals import kernel
+from retrograd.ops._sections import like
 from retrograd.ops._words import PADDED
 from retrograd.ops.copies import zeros_like
 from retrograd.ops.piecewise import where
@@ -194,15 +195,12 @@ def diagflat(input: Any, offset: int = 0) -> Any:
 
 
 @public("torch method")
+@like(diagonal)
 def diagonal_scatter(input: Any, src: Any, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Any:
     """Writes values to a diagonal of a copy of a tensor.
 
     Args:
         src: The values, in the shape of ``diagonal(input, offset, dim1, dim2)``.
-        offset: Which diagonal: 0 is the main diagonal, positive numbers are above it, negative ones
-            below.
-        dim1: The first of the two dimensions.
-        dim2: The second of the two dimensions.
 
     Returns:
         A copy of ``input`` with ``src`` on its diagonal.

@@ -13,6 +13,7 @@ from retrograd.ops._dims import one_dim
 from retrograd.ops._lifted import Lifted, bare
 from retrograd.ops._operation import Linear, TensorLike, linear, raw
 from retrograd.ops._public import public
+from retrograd.ops._sections import like
 from retrograd.ops.elementwise import pow_scalar
 from retrograd.ops.networks.padding import constant_pad_nd
 from retrograd.ops.networks.padding import pad as pad_by_mode
@@ -211,6 +212,7 @@ def _check_frames(
 
 
 @public("torch method")
+@like(stft)
 def istft(
     input: Any, n_fft: int, hop_length: int | None = None, win_length: int | None = None,
     window: Any = None, center: bool = True, normalized: bool = False,
@@ -222,10 +224,6 @@ def istft(
 
     Args:
         input: A complex tensor whose last dimensions are frequencies and frames.
-        n_fft: The size of each Fourier transform.
-        hop_length: The distance between neighbouring frames. The default is ``n_fft // 4``.
-        win_length: The size of the window, which is padded to ``n_fft`` on both sides. The default
-            is ``n_fft``.
         window: The window that ``stft`` was called with. The default is all ones.
         center: Whether ``stft`` padded the signal on both sides.
         normalized: Whether ``stft`` divided by the square root of ``n_fft``.
