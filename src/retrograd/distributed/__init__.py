@@ -8,6 +8,8 @@
 >>> x
 tensor([1., 2.])
 >>> dist.destroy_process_group()
+
+In the examples of the functions, ``dist`` is this package, and there is a process group.
 """
 
 from retrograd.distributed._collectives import all_reduce, barrier, broadcast, reduce
@@ -61,55 +63,16 @@ from retrograd.ops._sections import complete_all as _complete_all
 all_gather_single, reduce_scatter_single = all_gather_into_tensor, reduce_scatter_tensor
 
 __all__ = [
-    "GroupMember",
-    "MismatchError",
-    "P2POp",
-    "PeerError",
-    "ProcessGroup",
-    "ReduceOp",
-    "Work",
-    "all_gather",
-    "all_gather_into_tensor",
-    "all_gather_object",
-    "all_gather_single",
-    "all_reduce",
-    "all_to_all",
-    "all_to_all_single",
-    "barrier",
-    "batch_isend_irecv",
-    "broadcast",
-    "broadcast_object_list",
-    "destroy_process_group",
-    "fail",
-    "gather",
-    "gather_object",
-    "get_backend",
-    "get_global_rank",
-    "get_group_rank",
-    "get_process_group_ranks",
-    "get_rank",
-    "get_world_size",
-    "group",
-    "init_process_group",
-    "irecv",
-    "is_available",
-    "is_initialized",
-    "is_mpi_available",
-    "isend",
-    "monitored_barrier",
-    "new_group",
-    "new_subgroups",
-    "recv",
-    "recv_object_list",
-    "reduce",
-    "reduce_scatter",
-    "reduce_scatter_single",
-    "reduce_scatter_tensor",
-    "scatter",
-    "scatter_object_list",
-    "send",
-    "send_object_list",
-]
+    "GroupMember", "MismatchError", "P2POp", "PeerError", "ProcessGroup", "ReduceOp", "Work",
+    "all_gather", "all_gather_into_tensor", "all_gather_object", "all_gather_single", "all_reduce",
+    "all_to_all", "all_to_all_single", "barrier", "batch_isend_irecv", "broadcast",
+    "broadcast_object_list", "destroy_process_group", "fail", "gather", "gather_object",
+    "get_backend", "get_global_rank", "get_group_rank", "get_process_group_ranks", "get_rank",
+    "get_world_size", "group", "init_process_group", "irecv", "is_available", "is_initialized",
+    "is_mpi_available", "isend", "monitored_barrier", "new_group", "new_subgroups", "recv",
+    "recv_object_list", "reduce", "reduce_scatter", "reduce_scatter_single",
+    "reduce_scatter_tensor", "scatter", "scatter_object_list", "send", "send_object_list",
+]  # fmt: skip
 
 _complete_all(globals(), {
     "group": "the process group; all processes by default.",
@@ -120,4 +83,4 @@ _complete_all(globals(), {
     "group_dst": "the receiving rank, numbered within the group.",
     "tag": "number that sender and receiver must agree on.",
     "op": "a ``ReduceOp``.",
-})  # fmt: skip
+}, {"async_op": "The ``Work`` if ``async_op``, else None."})  # fmt: skip

@@ -6,7 +6,7 @@ import warnings
 from typing import Any
 
 from retrograd.autograd._wrap import Plug
-from retrograd.distributed._groups import world
+from retrograd.distributed._groups import ProcessGroup, is_member, resolve, world
 
 
 def check_tensor(value: Any, name: str) -> None:
@@ -60,10 +60,19 @@ def check_shapes(tensors: list[Any], like: Any, name: str) -> None:
             )
 
 
-def outside(name: str) -> None:
+def joined(name: str, group: Any) -> ProcessGroup | None:
+    """The group that an argument ``group`` means. For one that this process is not in, a warning,
+    and None."""
+    if is_member(group):
+        return resolve(group)
+    outside(name, 4)
+    return None
+
+
+def outside(name: str, stacklevel: int = 3) -> None:
     """Warn that a call was made on a group that this process is not in."""
     rank = -1 if world.group is None else world.group.rank()
     warnings.warn(
         f"Running {name} on global rank {rank} which does not belong to the given group.",
-        stacklevel=3,
+        stacklevel=stacklevel,
     )

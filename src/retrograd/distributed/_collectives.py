@@ -8,10 +8,10 @@ from typing import Any
 
 from retrograd import arrays
 from retrograd.distributed import _reductions as reductions
-from retrograd.distributed._arguments import check_tensor, outside
+from retrograd.distributed._arguments import check_tensor, joined
 from retrograd.distributed._buffers import as_bytes, flat, pieces, to_read, to_write
 from retrograd.distributed._calls import Call
-from retrograd.distributed._groups import ProcessGroup, is_member, resolve, world
+from retrograd.distributed._groups import ProcessGroup, world
 from retrograd.distributed._ranks import in_group
 from retrograd.distributed._reductions import ReduceOp
 from retrograd.distributed._work import Steps, Work
@@ -39,19 +39,11 @@ def barrier(
         device_ids: no effect.
         timeout: limit, if other than that of the group.
 
-    Returns:
-        The ``Work`` if ``async_op``, else None.
-
     Example:
-        >>> import retrograd.distributed as dist
-        >>> dist.init_process_group()
         >>> dist.barrier()
-        >>> dist.destroy_process_group()
     """
-    if not is_member(group):
-        outside("barrier")
+    if (chosen := joined("barrier", group)) is None:
         return None
-    chosen = resolve(group)
     # Agreeing on the call is the whole barrier.
     return run(Call("barrier"), chosen, lambda: iter(()), [], async_op, timeout)
 
@@ -65,22 +57,14 @@ def broadcast(
     Args:
         tensor: the tensor.
 
-    Returns:
-        The ``Work`` if ``async_op``, else None.
-
     Example:
-        >>> import retrograd.distributed as dist
-        >>> dist.init_process_group()
         >>> x = torch.ones(2)
         >>> dist.broadcast(x, src=0)
         >>> x
         tensor([1., 1.])
-        >>> dist.destroy_process_group()
     """
-    if not is_member(group):
-        outside("broadcast")
+    if (chosen := joined("broadcast", group)) is None:
         return None
-    chosen = resolve(group)
     root = in_group(chosen, src, group_src)
     check_tensor(tensor, "tensor")
     sends = chosen.rank() == root
@@ -103,23 +87,15 @@ def all_reduce(
     Args:
         tensor: the tensor of this rank.
 
-    Returns:
-        The ``Work`` if ``async_op``, else None.
-
     Example:
-        >>> import retrograd.distributed as dist
-        >>> dist.init_process_group()
         >>> x = torch.ones(2)
         >>> dist.all_reduce(x)  # adds up as many as there are ranks: here, one
         >>> x
         tensor([1., 1.])
-        >>> dist.destroy_process_group()
     """
     check_tensor(tensor, "tensor")
-    if not is_member(group):
-        outside("all_reduce")
+    if (chosen := joined("all_reduce", group)) is None:
         return None
-    chosen = resolve(group)
     reductions.check("all_reduce", op, tensor._data.dtype.kind)
     array, written = to_write(tensor)
 
@@ -157,22 +133,14 @@ def reduce(
     Args:
         tensor: the tensor of this rank.
 
-    Returns:
-        The ``Work`` if ``async_op``, else None.
-
     Example:
-        >>> import retrograd.distributed as dist
-        >>> dist.init_process_group()
         >>> x = torch.ones(2)
         >>> dist.reduce(x, dst=0, op=dist.ReduceOp.MAX)
         >>> x
         tensor([1., 1.])
-        >>> dist.destroy_process_group()
     """
-    if not is_member(group):
-        outside("reduce")
+    if (chosen := joined("reduce", group)) is None:
         return None
-    chosen = resolve(group)
     root = in_group(chosen, dst, group_dst)
     check_tensor(tensor, "tensor")
     reductions.check("reduce", op, tensor._data.dtype.kind)

@@ -24,10 +24,7 @@ def monitored_barrier(
         wait_all_ranks: report all missing ranks, rather than the first.
 
     Example:
-        >>> import retrograd.distributed as dist
-        >>> dist.init_process_group()
         >>> dist.monitored_barrier()
-        >>> dist.destroy_process_group()
     """
     if not is_member(group):
         outside("monitored_barrier")

@@ -49,13 +49,10 @@ def all_gather_object(object_list: list[Any], obj: Any, group: Any = None) -> No
         obj: the object of this rank.
 
     Example:
-        >>> import retrograd.distributed as dist
-        >>> dist.init_process_group()
         >>> received = [None]
         >>> dist.all_gather_object(received, {"loss": 0.5})
         >>> received
         [{'loss': 0.5}]
-        >>> dist.destroy_process_group()
     """
     if not is_member(group):
         outside("all_gather_object")
@@ -85,13 +82,10 @@ def gather_object(
         object_gather_list: list to fill, on rank ``dst``.
 
     Example:
-        >>> import retrograd.distributed as dist
-        >>> dist.init_process_group()
         >>> received = [None]
         >>> dist.gather_object("mine", received, dst=0)
         >>> received
         ['mine']
-        >>> dist.destroy_process_group()
     """
     if not is_member(group):
         outside("gather_object")
@@ -119,13 +113,10 @@ def broadcast_object_list(
         device: no effect.
 
     Example:
-        >>> import retrograd.distributed as dist
-        >>> dist.init_process_group()
         >>> values = ["a", 2]
         >>> dist.broadcast_object_list(values, src=0)
         >>> values
         ['a', 2]
-        >>> dist.destroy_process_group()
     """
     if not is_member(group):
         outside("broadcast_object_list")
@@ -153,13 +144,10 @@ def scatter_object_list(
         scatter_object_input_list: the objects, on rank ``src``.
 
     Example:
-        >>> import retrograd.distributed as dist
-        >>> dist.init_process_group()
         >>> mine = [None]
         >>> dist.scatter_object_list(mine, ["yours"], src=0)
         >>> mine
         ['yours']
-        >>> dist.destroy_process_group()
     """
     if not is_member(group):
         outside("scatter_object_list")
@@ -191,11 +179,8 @@ def send_object_list(
         device: no effect.
 
     Example:
-        >>> import retrograd.distributed as dist
-        >>> dist.init_process_group()
         >>> if dist.get_rank() == 1:  # with two processes or more; here there is one
         ...     dist.send_object_list(["a", 2], dst=0)
-        >>> dist.destroy_process_group()
     """
     tensors = [_pickled(value) for value in object_list]
     for tensor in (_sizes(tensors), *tensors):
@@ -217,12 +202,9 @@ def recv_object_list(
         The rank that the objects came from.
 
     Example:
-        >>> import retrograd.distributed as dist
-        >>> dist.init_process_group()
         >>> values = [None, None]
         >>> if dist.get_world_size() > 1 and dist.get_rank() == 0:  # here there is one process
         ...     dist.recv_object_list(values, src=1)
-        >>> dist.destroy_process_group()
     """
     sizes = wrap(arrays.zeros(len(object_list), arrays.int64))
     source = recv(sizes, src, group, group_src=group_src)

@@ -10,7 +10,7 @@ import itertools
 from typing import Any
 
 from retrograd import arrays
-from retrograd.distributed._arguments import check_tensor, outside
+from retrograd.distributed._arguments import check_tensor, joined
 from retrograd.distributed._buffers import as_bytes, check_writable, pieces, to_read, to_write
 from retrograd.distributed._calls import DTYPES, Call
 from retrograd.distributed._errors import MismatchError
@@ -104,20 +104,15 @@ def isend(
         The ``Work``, or None outside of the group.
 
     Example:
-        >>> import retrograd.distributed as dist
-        >>> dist.init_process_group()
         >>> sent = dist.isend(torch.ones(2), 0)  # to this rank itself, which here is the only one
         >>> x = torch.zeros(2)
         >>> dist.irecv(x, 0).wait(), sent.wait()
         (True, True)
         >>> x
         tensor([1., 1.])
-        >>> dist.destroy_process_group()
     """
-    if not is_member(group):
-        outside("isend")
+    if (chosen := joined("isend", group)) is None:
         return None
-    chosen = resolve(group)
     rank = in_group(chosen, dst, group_dst)
     check_tensor(tensor, "tensor")
     _check_tag(tag)
@@ -146,21 +141,16 @@ def irecv(
         The ``Work``, or None outside of the group.
 
     Example:
-        >>> import retrograd.distributed as dist
-        >>> dist.init_process_group()
         >>> x = torch.zeros(2)
         >>> received = dist.irecv(x, 0)  # from this rank itself, which here is the only one
         >>> dist.isend(torch.ones(2), 0).wait(), received.wait()
         (True, True)
         >>> x
         tensor([1., 1.])
-        >>> dist.destroy_process_group()
     """
     check_tensor(tensor, "tensor")
-    if not is_member(group):
-        outside("irecv")
+    if (chosen := joined("irecv", group)) is None:
         return None
-    chosen = resolve(group)
     anyone = src is None and group_src is None
     rank = ANY if anyone else in_group(chosen, src, group_src)
     _check_tag(tag)
@@ -189,11 +179,8 @@ def send(
         dst: the receiving rank. A rank cannot send to itself.
 
     Example:
-        >>> import retrograd.distributed as dist
-        >>> dist.init_process_group()
         >>> if dist.get_rank() == 1:  # with two processes or more; here there is one
         ...     dist.send(torch.ones(2), dst=0)
-        >>> dist.destroy_process_group()
     """
     if is_member(group):
         chosen = resolve(group)
@@ -217,15 +204,12 @@ def recv(
         The rank that the tensor came from, or -1 outside of the group.
 
     Example:
-        >>> import retrograd.distributed as dist
-        >>> dist.init_process_group()
         >>> sent = dist.isend(torch.ones(2), 0)  # to this rank itself, which is the only one
         >>> x = torch.zeros(2)
         >>> dist.recv(x)  # from any rank
         0
         >>> x
         tensor([1., 1.])
-        >>> dist.destroy_process_group()
     """
     if is_member(group) and not (src is None and group_src is None):
         chosen = resolve(group)
@@ -255,11 +239,8 @@ class P2POp:
         group_peer: the rank to send to or receive from, numbered within the group.
 
     Example:
-        >>> import retrograd.distributed as dist
-        >>> dist.init_process_group()
         >>> dist.P2POp(dist.isend, torch.ones(2), 0).peer
         0
-        >>> dist.destroy_process_group()
     """
 
     def __init__(
@@ -286,15 +267,12 @@ def batch_isend_irecv(p2p_op_list: list[P2POp]) -> list[Work]:
         A list with the ``Work`` of each message, without those outside of their group.
 
     Example:
-        >>> import retrograd.distributed as dist
-        >>> dist.init_process_group()
         >>> x = torch.zeros(2)
         >>> ops = [dist.P2POp(dist.isend, torch.ones(2), 0), dist.P2POp(dist.irecv, x, 0)]
         >>> [work.wait() for work in dist.batch_isend_irecv(ops)]
         [True, True]
         >>> x
         tensor([1., 1.])
-        >>> dist.destroy_process_group()
     """
     if not isinstance(p2p_op_list, list) or not all(isinstance(p, P2POp) for p in p2p_op_list):
         raise ValueError(

@@ -14,11 +14,8 @@ def get_rank(group: Any = None) -> int:
         The rank, or -1 outside of the group.
 
     Example:
-        >>> import retrograd.distributed as dist
-        >>> dist.init_process_group()
         >>> dist.get_rank()
         0
-        >>> dist.destroy_process_group()
     """
     return resolve(group).rank() if is_member(group) else -1
 
@@ -30,11 +27,8 @@ def get_world_size(group: Any = None) -> int:
         The number of processes, or -1 outside of the group.
 
     Example:
-        >>> import retrograd.distributed as dist
-        >>> dist.init_process_group()
         >>> dist.get_world_size()
         1
-        >>> dist.destroy_process_group()
     """
     return resolve(group).size() if is_member(group) else -1
 
@@ -46,11 +40,8 @@ def get_backend(group: Any = None) -> str:
         The string "mpi".
 
     Example:
-        >>> import retrograd.distributed as dist
-        >>> dist.init_process_group()
         >>> dist.get_backend()
         'mpi'
-        >>> dist.destroy_process_group()
     """
     resolve(group)
     return "mpi"
@@ -63,11 +54,8 @@ def get_process_group_ranks(group: Any = None) -> list[int]:
         group: the group.
 
     Example:
-        >>> import retrograd.distributed as dist
-        >>> dist.init_process_group()
         >>> dist.get_process_group_ranks()
         [0]
-        >>> dist.destroy_process_group()
     """
     return list(resolve(group).ranks)
 
@@ -80,11 +68,8 @@ def get_group_rank(group: ProcessGroup, global_rank: int) -> int:
         global_rank: the rank among all processes.
 
     Example:
-        >>> import retrograd.distributed as dist
-        >>> dist.init_process_group()
         >>> dist.get_group_rank(dist.new_group([0]), 0)
         0
-        >>> dist.destroy_process_group()
     """
     return resolve(group).rank_of(global_rank)
 
@@ -100,11 +85,8 @@ def get_global_rank(group: ProcessGroup, group_rank: int) -> int:
         The rank among all processes.
 
     Example:
-        >>> import retrograd.distributed as dist
-        >>> dist.init_process_group()
         >>> dist.get_global_rank(dist.new_group([0]), 0)
         0
-        >>> dist.destroy_process_group()
     """
     ranks = resolve(group).ranks
     if not 0 <= group_rank < len(ranks):

@@ -17,6 +17,7 @@ from retrograd.distributed._arguments import (
     check_shapes,
     check_tensor,
     check_tensors,
+    joined,
     outside,
 )
 from retrograd.distributed._buffers import LIMITS, as_bytes, flat, pieces, to_read, to_write
@@ -93,21 +94,16 @@ def all_gather(
         tensor: the tensor of this rank.
 
     Example:
-        >>> import retrograd.distributed as dist
-        >>> dist.init_process_group()
         >>> received = [torch.zeros(2)]
         >>> dist.all_gather(received, torch.ones(2))
         >>> received
         [tensor([1., 1.])]
-        >>> dist.destroy_process_group()
     """
     check_tensors(tensor_list, "tensor_list")
     check_tensor(tensor, "tensor")
     check_dtypes(*tensor_list, tensor)
-    if not is_member(group):
-        outside("all_gather")
+    if (chosen := joined("all_gather", group)) is None:
         return None
-    chosen = resolve(group)
     check_count(tensor_list, chosen.size(), "tensor_list")
     check_shapes(tensor_list, tensor, "tensor_list")
     source, targets = to_read(tensor), [to_write(t) for t in tensor_list]
@@ -129,20 +125,15 @@ def all_gather_into_tensor(
         input_tensor: the tensor of this rank.
 
     Example:
-        >>> import retrograd.distributed as dist
-        >>> dist.init_process_group()
         >>> received = torch.zeros(1, 2)
         >>> dist.all_gather_into_tensor(received, torch.ones(2))
         >>> received
         tensor([[1., 1.]])
-        >>> dist.destroy_process_group()
     """
     check_tensor(input_tensor, "input_tensor")
     check_tensor(output_tensor, "output_tensor")
-    if not is_member(group):
-        outside("all_gather_into_tensor")
+    if (chosen := joined("all_gather_into_tensor", group)) is None:
         return None
-    chosen = resolve(group)
     _check_parts("all_gather_into_tensor", output_tensor, input_tensor, chosen.size())
     source, targets = to_read(input_tensor), _parts(output_tensor, chosen.size())
 
@@ -163,26 +154,18 @@ def gather(
         tensor: the tensor of this rank.
         gather_list: tensors to receive into, on rank ``dst``.
 
-    Returns:
-        The ``Work`` if ``async_op``, else None.
-
     Example:
-        >>> import retrograd.distributed as dist
-        >>> dist.init_process_group()
         >>> received = [torch.zeros(2)]
         >>> dist.gather(torch.ones(2), received, dst=0)
         >>> received
         [tensor([1., 1.])]
-        >>> dist.destroy_process_group()
     """
     check_tensor(tensor, "tensor")
     wanted = gather_list or []
     check_tensors(wanted, "gather_list")
     check_dtypes(tensor, *wanted)
-    if not is_member(group):
-        outside("gather")
+    if (chosen := joined("gather", group)) is None:
         return None
-    chosen = resolve(group)
     root = in_group(chosen, 0 if dst is None and group_dst is None else dst, group_dst)
     _check_list(wanted, "gather_list", chosen.rank() == root, "destination")
     if wanted:
@@ -217,26 +200,18 @@ def scatter(
         tensor: tensor to receive into.
         scatter_list: the tensors, on rank ``src``.
 
-    Returns:
-        The ``Work`` if ``async_op``, else None.
-
     Example:
-        >>> import retrograd.distributed as dist
-        >>> dist.init_process_group()
         >>> mine = torch.zeros(2)
         >>> dist.scatter(mine, [torch.ones(2)], src=0)
         >>> mine
         tensor([1., 1.])
-        >>> dist.destroy_process_group()
     """
     check_tensor(tensor, "tensor")
     given = scatter_list or []
     check_tensors(given, "scatter_list")
     check_dtypes(tensor, *given)
-    if not is_member(group):
-        outside("scatter")
+    if (chosen := joined("scatter", group)) is None:
         return None
-    chosen = resolve(group)
     root = in_group(chosen, 0 if src is None and group_src is None else src, group_src)
     _check_list(given, "scatter_list", chosen.rank() == root, "source")
     if given:
@@ -291,21 +266,16 @@ def reduce_scatter(
         input_list: tensors of this rank, one for each rank.
 
     Example:
-        >>> import retrograd.distributed as dist
-        >>> dist.init_process_group()
         >>> mine = torch.zeros(2)
         >>> dist.reduce_scatter(mine, [torch.ones(2)])
         >>> mine
         tensor([1., 1.])
-        >>> dist.destroy_process_group()
     """
     check_tensor(output, "output")
     check_tensors(input_list, "input_list")
     check_dtypes(output, *input_list)
-    if not is_member(group):
-        outside("reduce_scatter")
+    if (chosen := joined("reduce_scatter", group)) is None:
         return None
-    chosen = resolve(group)
     check_count(input_list, chosen.size(), "input_list")
     check_shapes(input_list, output, "input_list")
     sources = lambda: [to_read(t) for t in input_list]
@@ -324,20 +294,15 @@ def reduce_scatter_tensor(
         input: the tensor of this rank.
 
     Example:
-        >>> import retrograd.distributed as dist
-        >>> dist.init_process_group()
         >>> mine = torch.zeros(2)
         >>> dist.reduce_scatter_tensor(mine, torch.ones(2))
         >>> mine
         tensor([1., 1.])
-        >>> dist.destroy_process_group()
     """
     check_tensor(output, "output")
     check_tensor(input, "input")
-    if not is_member(group):
-        outside("reduce_scatter_tensor")
+    if (chosen := joined("reduce_scatter_tensor", group)) is None:
         return None
-    chosen = resolve(group)
     _check_parts("reduce_scatter_tensor", input, output, chosen.size())
     sources = lambda: list(to_read(input).reshape(chosen.size(), -1))
     return _reducing("reduce_scatter_tensor", output, sources, op, chosen, async_op)
@@ -387,13 +352,10 @@ def all_to_all(
         input_tensor_list: tensors to send, one to each rank.
 
     Example:
-        >>> import retrograd.distributed as dist
-        >>> dist.init_process_group()
         >>> received = [torch.zeros(2)]
         >>> dist.all_to_all(received, [torch.ones(2)])
         >>> received
         [tensor([1., 1.])]
-        >>> dist.destroy_process_group()
     """
     if not is_member(group):
         outside("all_to_all")
@@ -429,13 +391,10 @@ def all_to_all_single(
         input_split_sizes: number of rows for each rank; equal parts by default.
 
     Example:
-        >>> import retrograd.distributed as dist
-        >>> dist.init_process_group()
         >>> received = torch.zeros(2)
         >>> dist.all_to_all_single(received, torch.ones(2))
         >>> received
         tensor([1., 1.])
-        >>> dist.destroy_process_group()
     """
     if not is_member(group):
         outside("all_to_all_single")

@@ -128,12 +128,16 @@ def like(source: Callable[..., Any], **meanings: str) -> Callable[[T], T]:
     return insert
 
 
-def complete_all(scope: Mapping[str, Any], meanings: Mapping[str, str]) -> None:
+def complete_all(
+    scope: Mapping[str, Any], meanings: Mapping[str, str], results: Mapping[str, str] | None = None
+) -> None:
     """Complete the public functions and classes of a module or package, given its ``globals()``."""
     for name, value in scope.items():
         home = getattr(value, "__module__", None) or ""
         if callable(value) and not name.startswith("_") and home.startswith(scope["__name__"]):
             complete(value, meanings)
+            if results and not isinstance(value, type):
+                complete_result(value, results)
 
 
 def _names(entry: str) -> list[str]:

@@ -58,14 +58,11 @@ def all_reduce(tensor: Any, op: Any = dist.ReduceOp.SUM, group: Any = None) -> A
         The sum. Its gradients are added up over all ranks, too.
 
     Example:
-        >>> import retrograd.distributed as dist
         >>> from retrograd.distributed.nn.functional import all_reduce
-        >>> dist.init_process_group()
         >>> x = torch.ones(2, requires_grad=True)
         >>> all_reduce(x).sum().backward()
         >>> x.grad
         tensor([1., 1.])
-        >>> dist.destroy_process_group()
     """
     if op is not dist.ReduceOp.SUM:
         raise NotImplementedError("all_reduce can be differentiated for ReduceOp.SUM only")
@@ -83,12 +80,9 @@ def all_gather(tensor: Any, group: Any = None) -> tuple[Any, ...]:
         A tuple of the tensors of all ranks.
 
     Example:
-        >>> import retrograd.distributed as dist
         >>> from retrograd.distributed.nn.functional import all_gather
-        >>> dist.init_process_group()
         >>> all_gather(torch.ones(2))
         (tensor([1., 1.]),)
-        >>> dist.destroy_process_group()
     """
     gathered: tuple[Any, ...] = _AllGather.apply(tensor, group).unbind(0)
     return gathered
