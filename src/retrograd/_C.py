@@ -31,12 +31,6 @@ def _log_api_usage_once(event: str) -> None:
 
 
 __all__ = [
-    "DisableTorchFunction",
-    "DisableTorchFunctionSubclass",
-    "Generator",
-    "Size",
-    "Tensor",
-    "TensorBase",
-    "_disabled_torch_function_impl",
-    "device",
-]
+    "DisableTorchFunction", "DisableTorchFunctionSubclass", "Generator", "Size", "Tensor",
+    "TensorBase", "_disabled_torch_function_impl", "device",
+]  # fmt: skip

@@ -35,13 +35,10 @@ class _Parser(argparse.ArgumentParser):
 def parser() -> argparse.ArgumentParser:
     """The options and commands. A command is a subparser with a function as its default ``run``."""
     top = _Parser(
-        prog="retrograd",
-        usage="retrograd [--help] [--version] [command] ...",
-        description=DESCRIPTION,
-        epilog=EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
-    )
+        prog="retrograd", usage="retrograd [--help] [--version] [command] ...",
+        description=DESCRIPTION, epilog=EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False,
+    )  # fmt: skip
     top.add_argument("--version", action="version", version=f"retrograd {__version__}")
     top.set_defaults(run=main_job)
     commands = top.add_subparsers(title="commands", metavar="command", prog="retrograd")

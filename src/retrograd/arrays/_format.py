@@ -21,12 +21,8 @@ import numpy as np
 import numpy.typing as npt
 
 __all__ = [
-    "PrintOptions",
-    "format_array",
-    "get_printoptions",
-    "printoptions",
-    "set_printoptions",
-]
+    "PrintOptions", "format_array", "get_printoptions", "printoptions", "set_printoptions",
+]  # fmt: skip
 
 Array: TypeAlias = npt.NDArray[Any]
 
@@ -56,13 +52,9 @@ _options: Final[PrintOptions] = {**_PROFILES["default"], "sci_mode": None}
 
 
 def set_printoptions(
-    precision: int | None = None,
-    threshold: float | None = None,
-    edgeitems: int | None = None,
-    linewidth: int | None = None,
-    profile: str | None = None,
-    sci_mode: bool | None = None,
-) -> None:
+    precision: int | None = None, threshold: float | None = None, edgeitems: int | None = None,
+    linewidth: int | None = None, profile: str | None = None, sci_mode: bool | None = None,
+) -> None:  # fmt: skip
     """Change how arrays are printed from now on.
 
     Options left out keep their value, except `sci_mode`, which every call sets: without it,
@@ -131,12 +123,9 @@ def printoptions(**options: Any) -> Iterator[None]:
 
 
 def format_array(
-    array: Array | np.generic,
-    *,
-    suffixes: Sequence[str] = (),
-    prefix: str = "tensor(",
+    array: Array | np.generic, *, suffixes: Sequence[str] = (), prefix: str = "tensor(",
     default_dtypes: tuple[npt.DTypeLike, npt.DTypeLike] = (np.float32, np.complex64),
-) -> str:
+) -> str:  # fmt: skip
     """Return the text PyTorch prints for a tensor with the elements of `array`.
 
     Args:

@@ -39,13 +39,9 @@ def rounded(x: Any) -> Any:
 
 
 def call(
-    name: str,
-    kernel: Callable[..., Any],
-    args: Sequence[Any],
-    options: dict[str, Any],
-    widen: Callable[[Any], Any] = widened,
-    round_: Callable[[Any], Any] = rounded,
-) -> Any:
+    name: str, kernel: Callable[..., Any], args: Sequence[Any], options: dict[str, Any],
+    widen: Callable[[Any], Any] = widened, round_: Callable[[Any], Any] = rounded,
+) -> Any:  # fmt: skip
     """``kernel(*args, **options)`` of the operation ``name``, computed in float32. The results are
     in bfloat16 if the first float operand is: the kernels that take several dtypes give that of the
     first. Operands that are no arrays come with functions that convert them."""

@@ -87,12 +87,9 @@ _SPELLING = {
 
 
 def uniform(
-    shape: Shape,
-    dtype: npt.DTypeLike,
-    generator: Generator | None = None,
-    low: float = 0.0,
+    shape: Shape, dtype: npt.DTypeLike, generator: Generator | None = None, low: float = 0.0,
     high: float = 1.0,
-) -> Array:
+) -> Array:  # fmt: skip
     """Draw uniform numbers from ``[low, high)``, as ``torch.rand`` and ``Tensor.uniform_``.
 
     >>> uniform((1, 3), np.float32, manual_seed(0)).tolist()
@@ -117,13 +114,9 @@ def uniform(
 
 
 def normal(
-    shape: Shape,
-    dtype: npt.DTypeLike,
-    generator: Generator | None = None,
-    mean: float = 0.0,
-    std: float = 1.0,
-    contiguous: bool = True,
-) -> Array:
+    shape: Shape, dtype: npt.DTypeLike, generator: Generator | None = None, mean: float = 0.0,
+    std: float = 1.0, contiguous: bool = True,
+) -> Array:  # fmt: skip
     """Draw normal numbers, as ``torch.randn`` and ``Tensor.normal_``.
 
     Of a complex dtype, ``std`` is the deviation of the whole number, shared by its two parts.  What
@@ -151,12 +144,9 @@ def normal(
 
 
 def integers(
-    low: int | None,
-    high: int | None,
-    shape: Shape,
-    dtype: npt.DTypeLike,
+    low: int | None, high: int | None, shape: Shape, dtype: npt.DTypeLike,
     generator: Generator | None = None,
-) -> Array:
+) -> Array:  # fmt: skip
     """Draw whole numbers from ``[low, high)``, as ``torch.randint`` and ``Tensor.random_``.
 
     Without bounds, as ``Tensor.random_()``: from 0 to the largest number of the dtype, or the

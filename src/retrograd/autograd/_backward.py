@@ -242,13 +242,9 @@ def check_inputs(inputs: tuple[Any, ...]) -> None:
 
 
 def backward(
-    tensors: Any,
-    grad_tensors: Any = None,
-    retain_graph: bool | None = None,
-    create_graph: bool = False,
-    grad_variables: Any = None,
-    inputs: Any = None,
-) -> None:
+    tensors: Any, grad_tensors: Any = None, retain_graph: bool | None = None,
+    create_graph: bool = False, grad_variables: Any = None, inputs: Any = None,
+) -> None:  # fmt: skip
     """Computes the gradients of tensors with respect to the leaves, and adds them to their
     ``.grad``.
 
@@ -327,12 +323,9 @@ def as_gradients(given: Any, count: int) -> tuple[Any, ...]:
 
 
 def differentiate(
-    roots: list[Root],
-    keep_graph: bool,
-    recorded: bool,
-    accumulate_into: tuple[Any, ...] | None = None,
-    capture: tuple[Any, ...] = (),
-) -> dict[int, Any]:
+    roots: list[Root], keep_graph: bool, recorded: bool,
+    accumulate_into: tuple[Any, ...] | None = None, capture: tuple[Any, ...] = (),
+) -> dict[int, Any]:  # fmt: skip
     """Run one backward pass. The gradients of ``capture`` come back by position; those of all
     leaves, or of ``accumulate_into``, are added to ``.grad``."""
     task = Task(keep_graph, recorded)
@@ -373,16 +366,10 @@ def keep_gradients_of(targets: tuple[Any, ...]) -> set[Node]:
 
 
 def grad(
-    outputs: Any,
-    inputs: Any,
-    grad_outputs: Any = None,
-    retain_graph: bool | None = None,
-    create_graph: bool = False,
-    only_inputs: bool = True,
-    allow_unused: bool | None = None,
-    is_grads_batched: bool = False,
-    materialize_grads: bool = False,
-) -> Any:
+    outputs: Any, inputs: Any, grad_outputs: Any = None, retain_graph: bool | None = None,
+    create_graph: bool = False, only_inputs: bool = True, allow_unused: bool | None = None,
+    is_grads_batched: bool = False, materialize_grads: bool = False,
+) -> Any:  # fmt: skip
     """Computes the gradients of outputs with respect to inputs, and returns them.
 
     No ``.grad`` is written.
@@ -467,13 +454,9 @@ def _zeros_for(target: Any, requires_grad: bool) -> Any:
 
 
 def _gradients(
-    roots: list[Root],
-    targets: tuple[Any, ...],
-    keep_graph: bool,
-    recorded: bool,
-    allowed: bool,
+    roots: list[Root], targets: tuple[Any, ...], keep_graph: bool, recorded: bool, allowed: bool,
     outputs: tuple[Any, ...],
-) -> list[Any]:
+) -> list[Any]:  # fmt: skip
     """The gradient of each target; ``allowed``: None where nothing depends on it."""
     captured = differentiate(roots, keep_graph, recorded, capture=targets)
     gradients = []

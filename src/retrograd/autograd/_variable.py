@@ -283,12 +283,9 @@ class Variable(TensorLike):
         return self._meta is not None and self._meta.retains
 
     def backward(
-        self,
-        gradient: Any = None,
-        retain_graph: bool | None = None,
-        create_graph: bool = False,
+        self, gradient: Any = None, retain_graph: bool | None = None, create_graph: bool = False,
         inputs: Any = None,
-    ) -> None:
+    ) -> None:  # fmt: skip
         """Computes the gradient of this tensor and adds it to the ``.grad`` of the leaves.
 
         Args:

@@ -96,13 +96,9 @@ class Unpickler:
     """
 
     def __init__(
-        self,
-        data: bytes,
-        find: Callable[[str, str], Any],
-        persistent: Callable[[Any], Any],
-        more: Callable[[int], bytes] | None = None,
-        encoding: str = "utf-8",
-    ) -> None:
+        self, data: bytes, find: Callable[[str, str], Any], persistent: Callable[[Any], Any],
+        more: Callable[[int], bytes] | None = None, encoding: str = "utf-8",
+    ) -> None:  # fmt: skip
         self.data, self.at = data, 0
         self._find, self._persistent, self._more, self._encoding = find, persistent, more, encoding
         self._stack: list[Any] = []

@@ -229,37 +229,17 @@ class Operation:
                  "view", "words", "writes", "written")  # fmt: skip
 
     def __init__(
-        self,
-        name: str,
-        forward: Callable[..., Any],
-        *,
-        inputs: tuple[str, ...],
-        rules: dict[str, Callable[..., Any]] | None = None,
-        joint: Callable[..., Any] | None = None,
-        node: str | None = None,
-        outputs: tuple[str, ...] = ("result",),
-        dtypes: str = "same",
-        adjoint: bool = False,
-        view: bool = False,
-        broadcasts: bool | None = None,
-        check: Callable[..., None] | None = None,
-        number: Operation | None = None,
-        jvp: Callable[..., Any] | None = None,
-        batch: Batching | Callable[..., Any] | None = None,
-        random: bool = False,
-        definition: Callable[..., Any] | None = None,
-        fused: bool = False,
-        symmetric: bool = False,
-        reason: str | None = None,
-        doc: str | None = None,
-        heavy: bool = False,
-        words: str = "",
-        rearranges: bool = False,
-        writes: str = "",
-        singular: tuple[Singular, ...] = (),
-        table: dict[str, Operation] | None = None,
-        **face: Any,
-    ) -> None:
+        self, name: str, forward: Callable[..., Any], *, inputs: tuple[str, ...],
+        rules: dict[str, Callable[..., Any]] | None = None, joint: Callable[..., Any] | None = None,
+        node: str | None = None, outputs: tuple[str, ...] = ("result",), dtypes: str = "same",
+        adjoint: bool = False, view: bool = False, broadcasts: bool | None = None,
+        check: Callable[..., None] | None = None, number: Operation | None = None,
+        jvp: Callable[..., Any] | None = None, batch: Batching | Callable[..., Any] | None = None,
+        random: bool = False, definition: Callable[..., Any] | None = None, fused: bool = False,
+        symmetric: bool = False, reason: str | None = None, doc: str | None = None,
+        heavy: bool = False, words: str = "", rearranges: bool = False, writes: str = "",
+        singular: tuple[Singular, ...] = (), table: dict[str, Operation] | None = None, **face: Any,
+    ) -> None:  # fmt: skip
         table = TABLE if table is None else table
         code = code_of(forward)
         self.name = name
@@ -502,12 +482,9 @@ class Reduction(Operation):
     __slots__ = ("reduced",)
 
     def __init__(
-        self,
-        name: str,
-        forward: Callable[..., Any],
-        reduced: tuple[int, ...] | None = None,
+        self, name: str, forward: Callable[..., Any], reduced: tuple[int, ...] | None = None,
         **declared: Any,
-    ) -> None:
+    ) -> None:  # fmt: skip
         self.reduced = reduced
         super().__init__(name, forward, **declared)
 
@@ -530,14 +507,10 @@ class Selecting(Operation):
     __slots__ = ("gather",)
 
     def __init__(
-        self,
-        name: str,
-        forward: Callable[..., Any],
-        selection: Selection,
-        rule: Callable[..., Any] | None = None,
-        inputs: tuple[str, ...] = ("self",),
+        self, name: str, forward: Callable[..., Any], selection: Selection,
+        rule: Callable[..., Any] | None = None, inputs: tuple[str, ...] = ("self",),
         **declared: Any,
-    ) -> None:
+    ) -> None:  # fmt: skip
         self.gather = Rule(selection.gather)
         rules = {inputs[0]: rule or selection.scatter}
         super().__init__(name, forward, inputs=inputs, rules=rules, **declared)
@@ -590,12 +563,9 @@ class Composite(Operation):
 
 
 def elementwise(
-    name: str,
-    forward: Callable[..., Raw],
-    rule: Callable[..., Any] | None = None,
-    other: Callable[..., Any] | None = None,
-    **declared: Any,
-) -> Elementwise:
+    name: str, forward: Callable[..., Raw], rule: Callable[..., Any] | None = None,
+    other: Callable[..., Any] | None = None, **declared: Any,
+) -> Elementwise:  # fmt: skip
     """Declare ``name(self)``, or ``name(self, other)`` where there is a rule for ``other`` too."""
     inputs = declared.pop("inputs", ("self",) if other is None else ("self", "other"))
     rules = {n: r for n, r in (("self", rule), ("other", other)) if r is not None}
@@ -628,12 +598,9 @@ def reduction(
 
 
 def undifferentiable(
-    name: str,
-    forward: Callable[..., Any],
-    error: Exception,
-    inputs: tuple[str, ...] = ("self",),
+    name: str, forward: Callable[..., Any], error: Exception, inputs: tuple[str, ...] = ("self",),
     **declared: Any,
-) -> Undifferentiable:
+) -> Undifferentiable:  # fmt: skip
     """Declare an operation whose derivative is an error."""
 
     def rule(g: Any) -> Any:
@@ -644,12 +611,9 @@ def undifferentiable(
 
 
 def composite(
-    name: str,
-    definition: Callable[..., Any],
-    kernel: Callable[..., Any] | None = None,
-    inputs: tuple[str, ...] = ("self",),
-    **declared: Any,
-) -> Composite:
+    name: str, definition: Callable[..., Any], kernel: Callable[..., Any] | None = None,
+    inputs: tuple[str, ...] = ("self",), **declared: Any,
+) -> Composite:  # fmt: skip
     """Declare an operation by its definition in other operations, and perhaps a kernel that
     computes the same of arrays faster."""
     return Composite(name, kernel or definition, inputs=inputs, definition=definition, **declared)

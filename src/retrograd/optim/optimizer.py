@@ -464,8 +464,6 @@ def register_optimizer_step_post_hook(hook: Callable[..., Any]) -> RemovableHand
 
 
 __all__ = [
-    "Optimizer",
-    "register_optimizer_step_post_hook",
-    "register_optimizer_step_pre_hook",
+    "Optimizer", "register_optimizer_step_post_hook", "register_optimizer_step_pre_hook",
     "required",
-]
+]  # fmt: skip

@@ -21,18 +21,11 @@ class Costs:
     """
 
     def __init__(
-        self,
-        stages: int,
-        chunks: int,
-        *,
-        forward: Numbers,
-        backward: Numbers | None,
-        backward_input: Numbers | None,
-        backward_weight: Numbers | None,
-        communication: Numbers | Mapping[tuple[int, int], Number],
-        latency: Number,
+        self, stages: int, chunks: int, *, forward: Numbers, backward: Numbers | None,
+        backward_input: Numbers | None, backward_weight: Numbers | None,
+        communication: Numbers | Mapping[tuple[int, int], Number], latency: Number,
         activation_bytes: Numbers | None,
-    ) -> None:
+    ) -> None:  # fmt: skip
         self._stages, self._chunks = stages, chunks
         self.rounds = False  # whether a float was given, so that floats are expected back
         ahead = self._shared(forward, "forward")

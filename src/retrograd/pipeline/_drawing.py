@@ -414,15 +414,10 @@ def png(timeline: Timeline) -> bytes:
             axes.add_patch(patches.Polygon(shape.points, facecolor=shape.colour, linewidth=0))
         else:
             axes.text(
-                shape.x,
-                shape.y,
-                shape.text,
-                fontsize=shape.size,
-                color=shape.colour,
+                shape.x, shape.y, shape.text, fontsize=shape.size, color=shape.colour,
                 ha={"start": "left", "middle": "center", "end": "right"}[shape.anchor],
-                va="baseline",
-                weight="bold" if shape.bold else "normal",
-            )
+                va="baseline", weight="bold" if shape.bold else "normal",
+            )  # fmt: skip
     contents = io.BytesIO()
     figure.savefig(contents, format="png")
     return contents.getvalue()

@@ -73,25 +73,14 @@ class Pipeline:
     """
 
     def __init__(
-        self,
-        layers: Any,
-        stages: int = 1,
-        *,
-        microbatches: int,
-        partition: Partition = "uniform",
-        schedule: str | type[_schedules.Schedule] = "1f1b",
-        chunks: int = 1,
-        replicas: int | None = None,
-        loss_fn: Callable[[Any, Any], Any] | None = None,
+        self, layers: Any, stages: int = 1, *, microbatches: int, partition: Partition = "uniform",
+        schedule: str | type[_schedules.Schedule] = "1f1b", chunks: int = 1,
+        replicas: int | None = None, loss_fn: Callable[[Any, Any], Any] | None = None,
         optimizer: Callable[[list[Any]], Any] | None = None,
-        scheduler: Callable[[Any], Any] | None = None,
-        clip_grad_norm: float | None = None,
-        checkpoint: Recompute = None,
-        skips: Iterable[tuple[int, int]] = (),
-        tied: Iterable[Sequence[str]] = (),
-        example: Any = None,
-        seed: int | None = None,
-    ) -> None:
+        scheduler: Callable[[Any], Any] | None = None, clip_grad_norm: float | None = None,
+        checkpoint: Recompute = None, skips: Iterable[tuple[int, int]] = (),
+        tied: Iterable[Sequence[str]] = (), example: Any = None, seed: int | None = None,
+    ) -> None:  # fmt: skip
         _check_functions(loss_fn=loss_fn, optimizer=optimizer, scheduler=scheduler)
         if clip_grad_norm is not None and not float(clip_grad_norm) > 0:
             raise ValueError(f"clip_grad_norm must be larger than 0, not {clip_grad_norm!r}")

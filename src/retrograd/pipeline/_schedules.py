@@ -49,12 +49,9 @@ class Schedule:
     takes_chunks: ClassVar[bool] = False
 
     def __init__(
-        self,
-        stages: int,
-        microbatches: int,
-        chunks: int = 1,
+        self, stages: int, microbatches: int, chunks: int = 1,
         links: Iterable[tuple[int, int]] = (),
-    ) -> None:
+    ) -> None:  # fmt: skip
         self.stages = _at_least_one(stages, "stages")
         self.microbatches = _at_least_one(microbatches, "microbatches")
         self.chunks = _at_least_one(chunks, "chunks")
@@ -282,13 +279,9 @@ class Written(Schedule):
     takes_chunks = True
 
     def __init__(
-        self,
-        programs: Sequence[Iterable[Instruction]],
-        microbatches: int,
-        chunks: int = 1,
-        links: Iterable[tuple[int, int]] = (),
-        trains: bool = True,
-    ) -> None:
+        self, programs: Sequence[Iterable[Instruction]], microbatches: int, chunks: int = 1,
+        links: Iterable[tuple[int, int]] = (), trains: bool = True,
+    ) -> None:  # fmt: skip
         super().__init__(len(programs), microbatches, chunks, links)
         self.trains = trains
         self.programs = [list(program) for program in programs]

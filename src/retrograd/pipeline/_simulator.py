@@ -44,19 +44,12 @@ class DeadlockError(ScheduleError):
 
 
 def simulate(
-    schedule: Program,
-    *,
-    forward: Numbers = 1,
-    backward: Numbers | None = None,
-    backward_input: Numbers | None = None,
-    backward_weight: Numbers | None = None,
-    communication: Numbers | Mapping[tuple[int, int], Number] = 0,
-    latency: Number = 0,
-    contention: bool = False,
-    buffers: int | None = None,
-    activation_bytes: Numbers | None = None,
+    schedule: Program, *, forward: Numbers = 1, backward: Numbers | None = None,
+    backward_input: Numbers | None = None, backward_weight: Numbers | None = None,
+    communication: Numbers | Mapping[tuple[int, int], Number] = 0, latency: Number = 0,
+    contention: bool = False, buffers: int | None = None, activation_bytes: Numbers | None = None,
     progress: Callable[[float], None] | None = None,
-) -> Timeline:
+) -> Timeline:  # fmt: skip
     """Simulate a schedule.
 
     Costs are times in any unit. A single number is for a whole stage, shared equally by its
@@ -90,16 +83,10 @@ def simulate(
         (33, Fraction(3, 8), (4, 3, 2, 1))
     """
     costs = Costs(
-        schedule.stages,
-        schedule.chunks,
-        forward=forward,
-        backward=backward,
-        backward_input=backward_input,
-        backward_weight=backward_weight,
-        communication=communication,
-        latency=latency,
-        activation_bytes=activation_bytes,
-    )
+        schedule.stages, schedule.chunks, forward=forward, backward=backward,
+        backward_input=backward_input, backward_weight=backward_weight, communication=communication,
+        latency=latency, activation_bytes=activation_bytes,
+    )  # fmt: skip
     if buffers is not None and (isinstance(buffers, bool) or index(buffers) < 0):
         raise ValueError(f"buffers must be a number of messages or None, not {buffers!r}")
     run = _Simulation(schedule, costs, contention, buffers)
@@ -117,16 +104,8 @@ class _Rank:
     """One rank and its progress."""
 
     __slots__ = (
-        "blocked",
-        "clock",
-        "events",
-        "live",
-        "live_bytes",
-        "number",
-        "peak",
-        "peak_bytes",
-        "rest",
-    )
+        "blocked", "clock", "events", "live", "live_bytes", "number", "peak", "peak_bytes", "rest",
+    )  # fmt: skip
 
     def __init__(self, number: int, instructions: Iterator[Instruction]) -> None:
         self.number = number

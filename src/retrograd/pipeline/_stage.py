@@ -144,16 +144,10 @@ class Stage:
     """
 
     def __init__(
-        self,
-        number: int,
-        layers: Sequence[tuple[str, Any]],
-        routes: Routes,
-        *,
-        loss_fn: Callable[[Any, Any], Any] | None = None,
-        scale: float = 1.0,
-        recompute: Recompute = None,
-        seed: int = 0,
-    ) -> None:
+        self, number: int, layers: Sequence[tuple[str, Any]], routes: Routes, *,
+        loss_fn: Callable[[Any, Any], Any] | None = None, scale: float = 1.0,
+        recompute: Recompute = None, seed: int = 0,
+    ) -> None:  # fmt: skip
         self.number, self.routes = number, routes
         self.first_layer = routes.boundaries[number]
         self.names = [name for name, _ in layers]

@@ -62,14 +62,9 @@ class Timeline:
     """
 
     def __init__(
-        self,
-        schedule: Program,
-        costs: Costs,
-        *,
-        events: Sequence[list[Event]],
-        ends: Sequence[int],
-        peaks: Sequence[tuple[int, int]],
-    ) -> None:
+        self, schedule: Program, costs: Costs, *, events: Sequence[list[Event]],
+        ends: Sequence[int], peaks: Sequence[tuple[int, int]],
+    ) -> None:  # fmt: skip
         self.schedule = schedule
         self._costs = costs
         self._peaks = peaks

@@ -278,16 +278,11 @@ class EventList(list[Any]):
                     file.write(f"{frames} {value}\n")
 
     def table(
-        self,
-        sort_by: str | None = None,
-        row_limit: int = 100,
-        max_src_column_width: int = 75,
-        max_name_column_width: int = 55,
-        max_shapes_column_width: int = 80,
-        header: str | None = None,
-        top_level_events_only: bool = False,
+        self, sort_by: str | None = None, row_limit: int = 100, max_src_column_width: int = 75,
+        max_name_column_width: int = 55, max_shapes_column_width: int = 80,
+        header: str | None = None, top_level_events_only: bool = False,
         time_unit: str | None = None,
-    ) -> str:
+    ) -> str:  # fmt: skip
         """Shows events as a table. The last two rows are the time outside of all events, and what
         the profiler took; with these, the column of self times adds up to the wall time.
 

@@ -40,24 +40,13 @@ class profile(profiler.profile):  # noqa: N801 - PyTorch's name
     """
 
     def __init__(
-        self,
-        enabled: bool = True,
-        *,
-        use_cuda: bool = False,
-        use_device: str | None = None,
-        record_shapes: bool = False,
-        with_flops: bool = False,
-        profile_memory: bool = False,
-        with_stack: bool = False,
-        with_modules: bool = False,
-        use_kineto: bool = False,
-        use_cpu: bool = True,
-        experimental_config: Any = None,
-        acc_events: bool = False,
+        self, enabled: bool = True, *, use_cuda: bool = False, use_device: str | None = None,
+        record_shapes: bool = False, with_flops: bool = False, profile_memory: bool = False,
+        with_stack: bool = False, with_modules: bool = False, use_kineto: bool = False,
+        use_cpu: bool = True, experimental_config: Any = None, acc_events: bool = False,
         custom_trace_id_callback: Callable[[], str] | None = None,
-        post_processing_timeout_s: float | None = None,
-        activity_filters: Any = None,
-    ) -> None:
+        post_processing_timeout_s: float | None = None, activity_filters: Any = None,
+    ) -> None:  # fmt: skip
         super().__init__(
             record_shapes=record_shapes, with_flops=with_flops, profile_memory=profile_memory,
             with_stack=with_stack, with_modules=with_modules, acc_events=acc_events,

@@ -204,23 +204,15 @@ class profile(Scope):  # noqa: N801 - PyTorch's name
     """
 
     def __init__(
-        self,
-        *,
-        activities: Iterable[Any] | None = None,
+        self, *, activities: Iterable[Any] | None = None,
         schedule: Callable[[int], ProfilerAction] | None = None,
-        on_trace_ready: Callable[..., Any] | None = None,
-        record_shapes: bool = False,
-        profile_memory: bool = False,
-        with_stack: bool = False,
-        with_flops: bool = False,
-        with_modules: bool = False,
-        experimental_config: Any = None,
-        execution_trace_observer: Any = None,
-        acc_events: bool = False,
-        use_cuda: bool | None = None,
-        custom_trace_id_callback: Callable[[], str] | None = None,
+        on_trace_ready: Callable[..., Any] | None = None, record_shapes: bool = False,
+        profile_memory: bool = False, with_stack: bool = False, with_flops: bool = False,
+        with_modules: bool = False, experimental_config: Any = None,
+        execution_trace_observer: Any = None, acc_events: bool = False,
+        use_cuda: bool | None = None, custom_trace_id_callback: Callable[[], str] | None = None,
         post_processing_timeout_s: float | None = None,
-    ) -> None:
+    ) -> None:  # fmt: skip
         self.activities = _activities(activities)
         self.record_shapes, self.profile_memory = record_shapes, profile_memory
         self.with_stack, self.with_modules = with_stack, with_modules

@@ -61,14 +61,9 @@ def model(torch: Any, channels: int, hidden: int) -> Any:
     second convolution takes longer and reads no better."""
     nn = torch.nn
     return nn.Sequential(
-        nn.Conv2d(1, channels, 3, padding=1),
-        nn.ReLU(),
-        nn.MaxPool2d(2),
-        nn.Flatten(),
-        nn.Linear(channels * (SIDE // 2) ** 2, hidden),
-        nn.ReLU(),
-        nn.Linear(hidden, 10),
-    )
+        nn.Conv2d(1, channels, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten(),
+        nn.Linear(channels * (SIDE // 2) ** 2, hidden), nn.ReLU(), nn.Linear(hidden, 10),
+    )  # fmt: skip
 
 
 def read(torch: Any) -> tuple[Any, Any]:

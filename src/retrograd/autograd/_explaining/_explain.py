@@ -28,14 +28,9 @@ FROZEN = ("changed_in_place", "not_scalar")  # reasons that hold with and withou
 
 
 def explain(
-    tensor: Any,
-    loss: Any = None,
-    *,
-    gradient: Any = None,
-    paths: int = 3,
-    name: str | None = None,
+    tensor: Any, loss: Any = None, *, gradient: Any = None, paths: int = 3, name: str | None = None,
     optimizer: Any = None,
-) -> Any:
+) -> Any:  # fmt: skip
     """Explain, as text, why ``tensor.grad`` is None, or where its value comes from.
 
     Of a Module, explain all parameters in one table: the norm of the gradient, or why there is

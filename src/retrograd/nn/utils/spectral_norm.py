@@ -189,9 +189,6 @@ def remove_spectral_norm(module: Any, name: str = "weight") -> Any:
 
 
 __all__ = [
-    "SpectralNorm",
-    "SpectralNormLoadStateDictPreHook",
-    "SpectralNormStateDictHook",
-    "remove_spectral_norm",
-    "spectral_norm",
-]
+    "SpectralNorm", "SpectralNormLoadStateDictPreHook", "SpectralNormStateDictHook",
+    "remove_spectral_norm", "spectral_norm",
+]  # fmt: skip

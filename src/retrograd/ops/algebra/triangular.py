@@ -146,15 +146,9 @@ def _older_solve(
 
 
 def _older_solve_rule(
-    g: Any,
-    self: Any,
-    A: Any,
-    solution: Any,
-    upper: bool,
-    transpose: bool,
-    unitriangular: bool,
+    g: Any, self: Any, A: Any, solution: Any, upper: bool, transpose: bool, unitriangular: bool,
     needs: Any,
-) -> list[Any]:
+) -> list[Any]:  # fmt: skip
     if g[0] is None:
         return [None, g[1]]
     matrix = A if transpose else transposed(A)

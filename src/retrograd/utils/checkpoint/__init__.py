@@ -29,19 +29,8 @@ from retrograd.utils.checkpoint._selective import (
 from retrograd.utils.checkpoint._sequential import checkpoint_sequential
 
 __all__ = [
-    "CheckpointError",
-    "CheckpointFunction",
-    "CheckpointPolicy",
-    "GraphExecGroup",
-    "LoopSchedule",
-    "SelectiveCheckpointContext",
-    "check_backward_validity",
-    "checkpoint",
-    "checkpoint_loop",
-    "checkpoint_sequential",
-    "create_selective_checkpoint_contexts",
-    "detach_variable",
-    "noop_context_fn",
-    "set_checkpoint_debug_enabled",
-    "set_checkpoint_early_stop",
-]
+    "CheckpointError", "CheckpointFunction", "CheckpointPolicy", "GraphExecGroup", "LoopSchedule",
+    "SelectiveCheckpointContext", "check_backward_validity", "checkpoint", "checkpoint_loop",
+    "checkpoint_sequential", "create_selective_checkpoint_contexts", "detach_variable",
+    "noop_context_fn", "set_checkpoint_debug_enabled", "set_checkpoint_early_stop",
+]  # fmt: skip

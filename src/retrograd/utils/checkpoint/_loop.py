@@ -31,15 +31,10 @@ from retrograd.utils.checkpoint._loop_state import AS_IS, check_part
 
 
 def checkpoint_loop(
-    body: Callable[[Any, int], Any],
-    init: Any,
-    n: int | None = None,
-    *,
-    slots: int,
-    until: Callable[[Any], Any] | None = None,
-    preserve_rng_state: bool = True,
+    body: Callable[[Any, int], Any], init: Any, n: int | None = None, *, slots: int,
+    until: Callable[[Any], Any] | None = None, preserve_rng_state: bool = True,
     determinism_check: str = "default",
-) -> Any:
+) -> Any:  # fmt: skip
     """Runs a loop whose backward pass keeps only some states and computes the others again.
 
     It returns ``functools.reduce(body, range(n), init)``. All tensors that ``body`` uses get their

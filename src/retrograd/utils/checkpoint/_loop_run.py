@@ -61,13 +61,9 @@ class Loop:
     """What is known of a loop once it has been run: all that its backward pass needs."""
 
     def __init__(
-        self,
-        body: Callable[[Any, int], Any],
-        shape: Shape,
-        slots: int,
-        preserve_random: bool,
+        self, body: Callable[[Any, int], Any], shape: Shape, slots: int, preserve_random: bool,
         check_values: bool,
-    ) -> None:
+    ) -> None:  # fmt: skip
         self.body = body
         self.shape = shape  # of the state, a tree
         self.slots = slots
@@ -379,15 +375,9 @@ class Loop:
         return totals, new_leaves
 
     def end_in(
-        self,
-        ends: Any,
-        made: list[Any],
-        step: int,
-        step_start: int,
-        start: int,
-        own: Collection[Node] = (),
-        dropped_soon: bool = False,
-    ) -> list[weakref.ref[Any]]:
+        self, ends: Any, made: list[Any], step: int, step_start: int, start: int,
+        own: Collection[Node] = (), dropped_soon: bool = False,
+    ) -> list[weakref.ref[Any]]:  # fmt: skip
         """Make the graph of a step end in ``ends`` where it leaves what was recorded after
         ``start``, and check that the step is what it was when it was run first. Returns the leaves
         that may have been made in it. If the graph is ``dropped_soon``, nobody sees their gradients

@@ -10,14 +10,9 @@ from retrograd.utils.checkpoint._recompute import checkpoint
 
 
 def checkpoint_sequential(
-    functions: Any,
-    segments: int,
-    input: Any,
-    use_reentrant: bool | None = None,
-    *,
-    preserve_rng_state: bool = True,
-    **kwargs: Any,
-) -> Any:
+    functions: Any, segments: int, input: Any, use_reentrant: bool | None = None, *,
+    preserve_rng_state: bool = True, **kwargs: Any,
+) -> Any:  # fmt: skip
     """Applies functions one after the other, in segments of which all but the last are
     checkpointed.
 
