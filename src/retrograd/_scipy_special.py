@@ -18,10 +18,13 @@ from typing import Any
 from retrograd import arrays
 from retrograd.arrays import _special as kernels
 from retrograd.ops._operation import Elementwise, Operation, raw
-from retrograd.ops.comparisons import gt
+from retrograd.ops.comparisons import eq, gt
 from retrograd.ops.elementwise import exp, expm1, log, log1p, sqrt
 from retrograd.ops.piecewise import abs as absolute
 from retrograd.ops.piecewise import sgn, where
+from retrograd.ops.pointwise.arithmetic import _xlog1py as xlog1py
+from retrograd.ops.pointwise.arithmetic import _xlogy as xlogy
+from retrograd.ops.pointwise.arithmetic import hypot
 from retrograd.ops.pointwise.special import digamma, erf, lgamma
 from retrograd.ops.pointwise.trigonometry import cos, cosh, sin, sinh
 from retrograd.tensor._conversion import as_tensor
@@ -89,9 +92,8 @@ def _declare(name: str, inputs: str, doc: str, **rules: Any) -> Elementwise:
 
 def _parts(name: str, doc: str, *rules: Any) -> list[Elementwise]:
     """Declare a function of SciPy that gives several results, by the rules of each."""
-    of_scipy = kernels.of_scipy(name)
     found = [
-        _operation(f"{name}_{i}", "x", {"x": rule}, lambda x, i=i: of_scipy(x)[i])
+        _operation(f"{name}_{i}", "x", {"x": rule}, kernels.of_scipy(name, i))
         for i, rule in enumerate(rules)
     ]
     _public(name, "x", lambda x: tuple([op(x) for op in found]), doc)
@@ -110,7 +112,10 @@ hyp1f1: Elementwise = _declare(
 )  # fmt: skip
 hyp2f1: Elementwise = _declare(
     "hyp2f1", "a b c z", "Gauss' hypergeometric function 2F1(a, b; c; z).",
-    z=lambda g, a, b, c, z: g * (a * b / c) * hyp2f1(a + 1, b + 1, c + 1, z),
+    # Where the factor is 0, the function need not be finite.
+    z=lambda g, a, b, c, z: (
+        g * (a * b / c) * hyp2f1(where(eq(a * b, 0), 0 * a, a + 1), b + 1, c + 1, z)
+    ),
 )  # fmt: skip
 hyperu: Elementwise = _declare(
     "hyperu", "a b x", "The confluent hypergeometric function U(a, b, x) of Tricomi.",
@@ -164,9 +169,10 @@ def _sinhc(x: Any) -> Any:
 
 
 def _expn_rule(g: Any, n: Any, x: Any) -> Any:
-    below = where(gt(n, 0.5), expn(n - where(gt(n, 0.5), 1.0, 0.0), x),
-                  exp(-x) * (1 + 1 / x) / x)  # fmt: skip
-    return -g * below
+    is_first = eq(n, 0)
+    safe = where(is_first, x, 0 * x + 1)
+    below = expn(where(is_first, n, n - 1), x)
+    return -g * where(is_first, exp(-safe) * (1 + 1 / safe) / safe, below)
 
 
 expn: Elementwise = _declare(
@@ -236,11 +242,22 @@ def _power(v: Any, x: Any) -> Any:
 
 # -- gamma and beta functions ------------------------------------------------------------------
 
-_declare("gamma", "z", "The gamma function.", z=lambda g, z, result: g * result * digamma(z))
+gamma: Elementwise = _declare(
+    "gamma", "z", "The gamma function.", z=lambda g, z, result: g * result * digamma(z)
+)
+
+
+def _rgamma_rule(g: Any, z: Any, result: Any) -> Any:
+    """By reflection on the left, where the function is 0 at poles of digamma."""
+    is_left = gt(0.5, z)
+    left, right = where(is_left, z, 0 * z), where(is_left, 0 * z + 1, z)
+    slope = gamma(1 - left) * (cos(PI * left) - sin(PI * left) * digamma(1 - left) / PI)
+    return g * where(is_left, slope, -result * digamma(right))
+
+
 rgamma: Elementwise = _declare(
-    "rgamma", "z", "The reciprocal of the gamma function.",
-    z=lambda g, z, result: -g * result * digamma(z),
-)  # fmt: skip
+    "rgamma", "z", "The reciprocal of the gamma function.", z=_rgamma_rule
+)
 _declare(
     "betaln", "a b", "The logarithm of the beta function.",
     a=lambda g, a, b: g * (digamma(a) - digamma(a + b)),
@@ -265,11 +282,11 @@ _declare(
 
 def _beta_density(a: Any, b: Any, x: Any) -> Any:
     total = lgamma(a + b) - lgamma(a) - lgamma(b)
-    return exp((a - 1) * log(x) + (b - 1) * log1p(-x) + total)
+    return exp(xlogy(a - 1, x) + xlog1py(b - 1, -x) + total)
 
 
 def _gamma_density(a: Any, x: Any) -> Any:
-    return exp((a - 1) * log(x) - x - lgamma(a))
+    return exp(xlogy(a - 1, x) - x - lgamma(a))
 
 
 _declare("betainc", "a b x", "The regularized incomplete beta function.",
@@ -296,13 +313,33 @@ _declare(
 # -- orthogonal polynomials --------------------------------------------------------------------
 
 
+# Degrees are real numbers. For those below 0 there are reflections, which SciPy knows of the
+# functions themselves, but not of Gegenbauer's, by which some derivatives are written.
+
+
 def _lower(n: Any) -> Any:
     """``n - 1``, and 0 where there is no lower degree: the factor before it is 0 there."""
-    return where(gt(n, 0.5), n - 1, 0 * n)
+    return where(eq(n, 0), 0 * n, n - 1)
 
 
 def _if_any(n: Any, x: Any) -> Any:
-    return where(gt(n, 0.5), x, 0 * x)
+    return where(eq(n, 0), 0 * x, x)
+
+
+def _legendre_rule(g: Any, n: Any, x: Any) -> Any:
+    n = where(gt(-0.5, n), -1 - n, n)
+    return g * _if_any(n, gegenbauer(_lower(n), 0 * n + 1.5, x))
+
+
+def _chebyu_rule(g: Any, n: Any, x: Any) -> Any:
+    sign = sgn(n + 1)
+    n = where(eq(sign, 0), 0 * n, absolute(n + 1) - 1)
+    return g * _if_any(n, 2 * sign * gegenbauer(_lower(n), 0 * n + 2.0, x))
+
+
+def _chebyt_rule(g: Any, n: Any, x: Any) -> Any:
+    n = absolute(n)
+    return g * _if_any(n, n * chebyu(_lower(n), x))
 
 
 gegenbauer: Elementwise = _declare(
@@ -319,16 +356,14 @@ jacobi: Elementwise = _declare(
         n, (n + alpha + beta + 1) / 2 * jacobi(_lower(n), alpha + 1, beta + 1, x)
     ),
 )  # fmt: skip
-_declare("eval_legendre", "n x", "Legendre's polynomial of degree n.",
-         x=lambda g, n, x: g * _if_any(n, gegenbauer(_lower(n), 0 * n + 1.5, x)))  # fmt: skip
+_declare("eval_legendre", "n x", "Legendre's polynomial of degree n.", x=_legendre_rule)
 _declare("eval_laguerre", "n x", "Laguerre's polynomial of degree n.",
          x=lambda g, n, x: -g * _if_any(n, genlaguerre(_lower(n), 0 * n + 1.0, x)))  # fmt: skip
 chebyu: Elementwise = _declare(
-    "eval_chebyu", "n x", "Chebyshev's polynomial of the second kind, of degree n.",
-    x=lambda g, n, x: g * _if_any(n, 2 * gegenbauer(_lower(n), 0 * n + 2.0, x)),
-)  # fmt: skip
+    "eval_chebyu", "n x", "Chebyshev's polynomial of the second kind, of degree n.", x=_chebyu_rule
+)
 _declare("eval_chebyt", "n x", "Chebyshev's polynomial of the first kind, of degree n.",
-         x=lambda g, n, x: g * _if_any(n, n * chebyu(_lower(n), x)))  # fmt: skip
+         x=_chebyt_rule)  # fmt: skip
 
 # -- elementary and piecewise functions, and equations -----------------------------------------
 
@@ -362,10 +397,10 @@ _declare(
 )  # fmt: skip
 _declare(
     "pseudo_huber", "delta r", "A smooth form of Huber's loss.",
-    delta=lambda g, delta, r: g * (
-        2 * delta * (_root(delta, r) - 1) - r * r / (delta * _root(delta, r))
+    delta=lambda g, delta, r: (
+        g * (r * r / (delta + hypot(delta, r))) ** 2 / hypot(delta, r)
     ),
-    r=lambda g, delta, r: g * r / _root(delta, r),
+    r=lambda g, delta, r: g * delta * r / hypot(delta, r),
 )  # fmt: skip
 _declare("boxcox", "x lmbda", "The transformation (x**lmbda - 1) / lmbda of Box and Cox.",
          x=lambda g, x, lmbda: g * x ** (lmbda - 1))  # fmt: skip
@@ -377,7 +412,7 @@ _declare("inv_boxcox1p", "y lmbda", "The inverse of the transformation of Box an
          y=lambda g, lmbda, result: g * (1 + result) ** (1 - lmbda))  # fmt: skip
 _declare(
     "powm1", "x y", "x**y - 1, also where that is small.",
-    x=lambda g, x, y: g * y * x ** (y - 1), y=lambda g, x, y, result: g * (result + 1) * log(x),
+    x=lambda g, x, y: g * y * x ** (y - 1), y=lambda g, x, result: g * xlogy(result + 1, x),
 )  # fmt: skip
 _declare("wrightomega", "z", "Wright's omega function, the solution of w + log(w) = z.",
          z=lambda g, result: g * result / (1 + result))  # fmt: skip
@@ -385,6 +420,3 @@ _public("lambertw", "z", _operation(
     "lambertw", "z", {"z": lambda g, result: g * exp(-result) / (1 + result)}, kernels.lambertw,
 ), "Lambert's W, the solution of w * exp(w) = z: its real branch from -1 / e on.")  # fmt: skip
 
-
-def _root(delta: Any, r: Any) -> Any:
-    return sqrt(1 + (r / delta) ** 2)

@@ -126,3 +126,63 @@ def test_errors() -> None:
     with pytest.raises(TypeError, match="must be a Tensor"):
         torch.special.dawsn(1.0)
     assert torch.special.lambertw(torch.tensor(-0.4)).isnan()
+
+
+# Degrees are real numbers. SciPy has no values of some for negative integers.
+POLYNOMIALS: dict[str, tuple[Any, ...]] = {
+    "eval_legendre": (), "eval_chebyt": (), "eval_chebyu": (), "eval_laguerre": (),
+    "eval_gegenbauer": (0.8,), "eval_genlaguerre": (0.4,), "eval_jacobi": (0.8, 0.3),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", POLYNOMIALS)
+def test_polynomials_of_any_degree(name: str) -> None:
+    degrees = [-3.3, -1.5, -0.5, 0.0, 0.3, 0.5, 0.7, 1.0, 2.0, 2.6]
+    if not POLYNOMIALS[name] and name != "eval_laguerre":
+        degrees += [-3.0, -2.0, -1.0]
+    n = torch.tensor(degrees, dtype=torch.float64).reshape(-1, 1)
+    x = torch.tensor([-0.7, 0.0, 0.2], dtype=torch.float64, requires_grad=True)
+    function = lambda x: getattr(torch.special, name)(n, *POLYNOMIALS[name], x)
+    assert torch.autograd.gradcheck(function, x)
+    assert torch.autograd.gradgradcheck(function, x)
+
+
+@pytest.mark.parametrize(
+    ("name", "args", "first", "second"),
+    [
+        ("rgamma", ([0.0, -1.0, -2.0],), [1.0, -1.0, 2.0], None),
+        ("betainc", (1.0, 2.5, [0.0]), [2.5], None),
+        ("betaincc", (2.5, 1.0, [1.0]), [-2.5], None),
+        ("chdtr", (2.0, [0.0]), [0.5], None),
+        ("expn", (4.0, [0.0]), [-0.5], [1.0]),
+        ("hyp2f1", (-1.0, 2.0, 3.0, [4.0]), [-2 / 3], [0.0]),
+        ("powm1", (0.0, [2.0, 0.5]), [0.0, 0.0], [0.0, 0.0]),
+        ("pseudo_huber", ([0.0, 1e8], 1.0), [1.0, 2.5e-25], [-2.0, -7.5e-33]),
+    ],
+)
+def test_edges_of_domains(name: str, args: Any, first: Any, second: Any) -> None:
+    (k,) = [i for i, a in enumerate(args) if isinstance(a, list)]
+    given = tensors(args, requires_grad=True)
+    (slope,) = torch.autograd.grad(getattr(torch.special, name)(*given).sum(), given[k],
+                                   create_graph=True)  # fmt: skip
+    np.testing.assert_allclose(slope.detach(), first, rtol=1e-12)
+    if second is not None:
+        (curvature,) = torch.autograd.grad(slope.sum(), given[k])
+        np.testing.assert_allclose(curvature, second, rtol=1e-6)
+
+
+@pytest.mark.parametrize("name", ["airy", "fresnel", "shichi", "sici"])
+def test_several_results_of_large_and_of_half_tensors(name: str) -> None:
+    x = torch.linspace(0.1, 3, 200_000, dtype=torch.float64)  # worked on by threads
+    expected = getattr(scipy.special, name)(x.numpy())
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    try:
+        results = getattr(torch.special, name)(x)
+    finally:
+        torch.set_num_threads(before)
+    for found, theirs in zip(results, expected, strict=True):
+        np.testing.assert_array_equal(found, theirs)
+    for found, theirs in zip(getattr(torch.special, name)(x[:9].half()), expected, strict=True):
+        assert found.dtype is torch.float16
+        np.testing.assert_allclose(found.double(), theirs[:9], rtol=2e-3)

@@ -19,9 +19,10 @@ from retrograd.arrays._numpy import Raw, where
 _HALF = np.dtype("f2")
 
 
-def of_scipy(name: str) -> Callable[..., Raw]:
-    """A function of ``scipy.special`` on arrays of one dtype, which the result keeps. Large arrays
-    are worked on by several threads."""
+def of_scipy(name: str, part: int | None = None) -> Callable[..., Raw]:
+    """A function of ``scipy.special`` on arrays of one dtype, which the result keeps; of one that
+    gives several results, the one numbered ``part``. Large arrays are worked on by several
+    threads."""
     found: Any = None
 
     def function(*xs: Raw) -> Raw:
@@ -29,7 +30,9 @@ def of_scipy(name: str) -> Callable[..., Raw]:
         if found is None:
             import scipy.special  # type: ignore[import-untyped]
 
-            found = getattr(scipy.special, name)
+            whole = found = getattr(scipy.special, name)
+            if part is not None:
+                found = lambda *xs: whole(*xs)[part]
         return _shared(found, *xs)
 
     function.__name__ = function.__qualname__ = name
@@ -69,7 +72,7 @@ erfcx, ndtri, log_ndtr = map(of_scipy, ("erfcx", "ndtri", "log_ndtr"))
 i0, i0e, i1, i1e = map(of_scipy, ("i0", "i0e", "i1", "i1e"))
 j0, j1, y0, y1, k0, k1, k0e, k1e = map(of_scipy, ("j0", "j1", "y0", "y1", "k0", "k1", "k0e", "k1e"))
 zeta = of_scipy("zeta")
-_scipy_airy = of_scipy("airy")
+airy_ai, airy_ai_derivative = of_scipy("airy", 0), of_scipy("airy", 1)
 
 
 def xlogy(x: Raw, y: Raw) -> Raw:
@@ -111,14 +114,6 @@ def lgamma(x: Raw) -> Raw:
     result = _gammaln(x)
     lowest = result == -np.inf  # SciPy's value at -inf, and nowhere else
     return np.where(lowest, x.dtype.type(np.inf), result) if np.any(lowest) else result
-
-
-def airy_ai(x: Raw) -> Raw:
-    return _scipy_airy(x)[0]
-
-
-def airy_ai_derivative(x: Raw) -> Raw:
-    return _scipy_airy(x)[1]
 
 
 def lambertw(x: Raw) -> Raw:
