@@ -1,5 +1,6 @@
 """Functions as programs: transforms, what a program depends on, and what cannot be one."""
 
+import math
 import threading
 import warnings
 from typing import Any
@@ -604,6 +605,58 @@ def test_exceptions_while_tracing() -> None:
             compiled(torch.ones(1))
         assert state.item() == i + 1
         assert (state + 1).item() == i + 2
+
+
+def test_another_thread_uses_tensors_during_a_trace() -> None:
+    w = torch.tensor([0.5, 2.0], requires_grad=True)
+    u = torch.tensor([1.0, 3.0], requires_grad=True)
+    h = u * 2  # its history is hidden during a trace
+    traced, done = threading.Event(), threading.Event()
+    results: dict[str, Any] = {}
+
+    def work() -> None:
+        traced.wait(60)
+        try:
+            y = (3 - w * w + w.sin() * 2 + w.reshape(2, 1).mT[0] / w).sum() + w @ w + w.tolist()[0]
+            results["grad"] = torch.autograd.grad(y, w)[0].tolist()
+            results["y"] = y.item()
+            results["later"] = (w * w).sum()
+            with torch.no_grad():
+                results["constant"] = (w + 1).tolist()
+            for use in (lambda: h * 2, lambda: h.sin(), lambda: h[0], lambda: torch.cat([h, h])):
+                with pytest.raises(RuntimeError, match="is being traced in another thread"):
+                    use()
+        except BaseException as error:
+            results["error"] = error
+        done.set()
+
+    def function(x: Any) -> Any:
+        y = x * w + h
+        if not done.is_set():
+            traced.set()
+            done.wait(60)
+        return (y * w).sum()
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    compiled = torch.compile(function)
+    x = torch.tensor([1.0, 2.0])
+    first = compiled(x)
+    thread.join()
+    assert "error" not in results, results["error"]
+    a, b = 0.5, 2.0
+    assert results["y"] == pytest.approx(
+        6 - a * a - b * b + 2 * (math.sin(a) + math.sin(b)) + 2 + a * a + b * b + a
+    )
+    assert results["grad"] == pytest.approx([2 * math.cos(a), 2 * math.cos(b)], abs=1e-6)
+    assert results["constant"] == [1.5, 3.0]
+    results["later"].backward()
+    assert w.grad.tolist() == [1.0, 4.0]
+    assert compiled.eager_because is None
+    for result in (first, compiled(x)):
+        slopes = torch.autograd.grad(result, [w, u], retain_graph=True)
+        assert result.item() == 0.25 + 8 + 1 + 12
+        assert [s.tolist() for s in slopes] == [[3.0, 14.0], [1.0, 4.0]]
 
 
 def test_threads() -> None:

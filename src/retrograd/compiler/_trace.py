@@ -95,9 +95,11 @@ class Trace:
                 result = self.function(*args, **named)
                 self.describe(result)
         finally:
-            self.settle()
-            for tensor, node, meta in histories:
+            for tensor, node, meta in histories:  # first: then other threads may have the arrays
                 tensor._node, tensor._meta = node, meta
+            self.settle()
+            for traced in self.traced:
+                traced.has_history = False
             for g in generators:
                 for name in _SEEDING:
                     vars(g).pop(name, None)
@@ -126,12 +128,14 @@ class Trace:
         histories are returned."""
         histories = []
         for tensor, traced in zip(self.watch.tensors, self.traced, strict=True):
-            if tensor._node is not None or (tensor._meta is not None and tensor._is_view()):
+            is_view = tensor._meta is not None and tensor._is_view()
+            traced.has_history = tensor._node is not None or is_view
+            tensor._data = traced
+            if traced.has_history:
                 histories.append((tensor, tensor._node, tensor._meta))
                 required = tensor.requires_grad
                 tensor._node = tensor._meta = None
                 meta_of(tensor).requires_grad = required
-            tensor._data = traced
         return histories
 
     def describe(self, found: Any) -> None:

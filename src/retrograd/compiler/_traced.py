@@ -36,7 +36,7 @@ class Memory:
 class Traced(Lifted):
     """An array, and the variable of the program that stands for it."""
 
-    __slots__ = ("_var", "bare_dtype", "memory", "seen", "steps", "value")
+    __slots__ = ("_var", "bare_dtype", "has_history", "memory", "seen", "steps", "value")
 
     level: TraceLevel
     bare_dtype: Any
@@ -53,6 +53,7 @@ class Traced(Lifted):
         self.seen = self.memory.version
         dtype = var.dtype
         self.bare_dtype = dtype if dtype is arrays.float32 or dtype is arrays.float64 else None
+        self.has_history = False  # whether its Tensor has one that is hidden during the trace
 
     @property
     def var(self) -> Var:
@@ -116,7 +117,16 @@ class Traced(Lifted):
         """The array, for code that does more with it than to call operations."""
         if not self.level.closed:
             self.level.look(how)
+        elif self.has_history:
+            raise RuntimeError(
+                "compile: a function that can see this tensor is being traced in another thread. "
+                "Until that is done no other thread can use it, because its history is hidden. "
+                "Call the compiled function once before other threads work with its tensors."
+            )
         return self.value
+
+    def afterwards(self, operation: Any, *args: Any) -> Any:
+        return operation(*_values([self, *args], "arithmetic"))
 
     @property
     def inner(self) -> Any:

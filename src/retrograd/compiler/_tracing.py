@@ -8,6 +8,7 @@ the level notes that the program depends on values and cannot be used (``TraceLe
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Collection, Sequence
 from typing import Any, ClassVar
 
@@ -73,6 +74,7 @@ class TraceLevel(Level):
         "lines",
         "looked",
         "node",
+        "thread",
         "unknown",
         "whole",
     )
@@ -98,6 +100,22 @@ class TraceLevel(Level):
         self.depends_on_numbers = False  # of optimizers, which may otherwise change
         self.checking = False  # what is looked at now is no more than checked
         self.checked = False
+        self.thread = threading.get_ident()
+
+    @property
+    def closed(self) -> bool:
+        """Whether the trace has ended, or this thread has no part in it, so that values are as
+        after the end."""
+        if super().closed:
+            return True
+        if threading.get_ident() == self.thread:
+            return False
+        frame: Any = modes.frame
+        while frame is not None:  # a pass that the trace runs in a thread of its own has a part
+            if any(self in state.levels for state in frame.states):
+                return False
+            frame = frame.outer
+        return True
 
     # -- control flow --------------------------------------------------------------------------
 

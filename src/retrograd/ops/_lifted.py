@@ -178,6 +178,10 @@ class Lifted:
         """How a Tensor of it prints."""
         raise NotImplementedError
 
+    def afterwards(self, operation: Any, *args: Any) -> Any:
+        """Arithmetic of this value, whose transform has ended."""
+        self.refuse("arithmetic")
+
     def refuse(self, what: str) -> NoReturn:
         error = LooksAtValues(f"{what} of a value under {self.level.name}")
         error.transform = self.level.name

@@ -50,9 +50,7 @@ _OPERATORS = {
 
 def _method(operation: Any) -> Any:
     def method(self: Lifted, *args: Any) -> Any:
-        if self.level.closed:
-            self.refuse("arithmetic")
-        return operation(self, *args)
+        return self.afterwards(operation, *args) if self.level.closed else operation(self, *args)
 
     return method
 
