@@ -441,21 +441,30 @@ class Trace:
         still holds: they are from outside, and may be others in the next call."""
         unknown = list({id(x): x for x in self.level.unknown}.values())
         self.level.unknown.clear()
+        if self._holder_of(unknown, found) is None:
+            return
+        gc.collect()  # it may have been garbage
+        holder = self._holder_of(unknown, found)
+        if holder is not None:
+            self.reason = (
+                "it uses a tensor that is no argument, and neither in its closure, its globals, "
+                f"nor in attributes of objects there, but in a {holder.__name__}. Pass it as an "
+                "argument.", None,
+            )  # fmt: skip
+
+    def _holder_of(self, unknown: list[Any], found: Any) -> type | None:
+        """The type of something from outside that holds one of some tensors."""
         held = [unknown[i] for i in range(len(unknown)) if sys.getrefcount(unknown[i]) > 2]
         if not held:
-            return
+            return None
         own = {id(x) for x in (unknown, held, self.tensors, *containers_in(found))}
         for holder in gc.get_referrers(*held):
             kind = type(holder)
             if id(holder) in own or kind is types.FrameType or kind is tuple:
                 continue
             if kind.__module__.split(".")[0] != "retrograd":
-                self.reason = (
-                    "it uses a tensor that is no argument, and neither in its closure, its "
-                    f"globals, nor in attributes of objects there, but in a {kind.__name__}. Pass "
-                    "it as an argument.", None,
-                )  # fmt: skip
-                return
+                return kind
+        return None
 
     def make_program(self) -> Program:
         outputs = list(self.outputs)
