@@ -163,7 +163,7 @@ _MODULES = (
     "serialization", "signal", "sparse", "special", "storage", "testing", "types", "utils",
     "version", "viz", "xpu",
 )  # fmt: skip
-_PRIVATE = ("_C", "_aten", "_dynamo", "_higher_order_ops", "_subclasses", "_utils")
+_PRIVATE = ("_C", "_aten", "_dynamo", "_higher_order_ops", "_subclasses", "_utils", "devices")
 _function, _FUNCTIONS = _namespace("retrograd", "torch")
 
 
@@ -187,6 +187,7 @@ _Plug.protocols = lambda: __getattr__("_protocols")
 _Plug.sparse = lambda: __getattr__("sparse")
 _Plug.array_api = lambda: __getattr__("array_api")
 _ops.LATER["aten"] = lambda: __getattr__("_aten").aten
+_Plug.devices = lambda: __getattr__("devices")
 
 
 def __dir__() -> list[str]:

@@ -28,6 +28,7 @@ LAYERS = (
     ("__init__.py", "the public package: `import retrograd`"),
     ("integrate/ optimize/", "solvers: differential equations, minima, roots, fits"),
     ("interpolate.py", SAME),
+    ("devices/", "tensors on GPUs and other devices, computed by XLA"),
     ("_dynamo.py compiler/", "functions and their derivatives as programs to read and run"),
     ("files/ optim/", "saving and loading; optimizers"),
     ("serialization.py", SAME),

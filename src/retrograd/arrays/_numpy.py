@@ -207,17 +207,18 @@ def owned(x: Raw, like: Any = None) -> Raw:
     else may become somebody's ``.grad``, which is later accumulated into in place.
     """
     if not isinstance(x, np.ndarray):
-        return x
+        return x if isinstance(x, np.generic) else x.as_gradient()
     if (
         _COUNTS_ARE_KNOWN
         and sys.getrefcount(x) <= _REFERENCES_OF_ONE_OWNER
         and x.flags.writeable
         and (x.base is None or (0 not in x.strides and _is_all_of(x, x.base)))
-        and (not isinstance(like, np.ndarray) or _lies_as(x, like))
+        and (_lies_as(x, like) if isinstance(like, np.ndarray) else not hasattr(like, "placed"))
     ):
         return x
     if not isinstance(like, np.ndarray):  # nothing to follow, or a value under a transform
-        return x.copy(order="C") if 0 in x.strides else x.copy(order="K")
+        x = x.copy(order="C") if 0 in x.strides else x.copy(order="K")
+        return like.placed(x) if hasattr(like, "placed") else x
     result = np.empty_like(like, x.dtype)
     if result.strides != like.strides:
         result = np.empty(x.shape, x.dtype)

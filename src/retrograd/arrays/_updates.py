@@ -35,13 +35,17 @@ class Deferred:
         self.shape = shape
         self.calls = calls
 
+    def update(self, *call: Any) -> None:
+        """Note the call of a kernel."""
+        self.calls.append(call)
+
 
 def update(kernel: Callable[..., None], operands: Sequence[Any], numbers: tuple[Any, ...]) -> None:
     """``kernel(*operands, *numbers)``, where the first operand is the parameter to be written and
     an operand that is None is handed on as it is."""
     param = operands[0]
-    if type(param) is Deferred:
-        param.calls.append((kernel, operands, numbers))
+    if type(param) is not np.ndarray:  # a stand-in, or a value on a device
+        param.update(kernel, operands, numbers)
         return
     if param.dtype.kind == "c":  # as PyTorch does: two real numbers that know nothing of each other
         operands = [x if x is None else as_real(x) for x in operands]
@@ -67,8 +71,8 @@ def update_whole(
     kernel: Callable[..., None], operands: Sequence[Any], numbers: tuple[Any, ...]
 ) -> None:
     """As ``update``, for a kernel that looks at the whole of its operands."""
-    if type(operands[0]) is Deferred:
-        operands[0].calls.append((kernel, operands, numbers))
+    if type(operands[0]) is not np.ndarray:
+        operands[0].update(kernel, operands, numbers)
         return
     wide = [widened(x) for x in operands]
     kernel(*wide, *numbers)
@@ -118,12 +122,13 @@ def as_number(x: Raw) -> Any:
 
 
 def zeros_like(x: Raw) -> Raw:
-    return np.zeros_like(x)
+    return np.zeros_like(x) if isinstance(x, np.ndarray) else x.filled(0.0)
 
 
 def filled_like(x: Raw, value: float) -> Raw:
     """An array of one value; of complex numbers, both parts have it."""
-    return np.full_like(x, complex(value, value) if x.dtype.kind == "c" else value)
+    element = complex(value, value) if x.dtype.kind == "c" else value
+    return np.full_like(x, element) if isinstance(x, np.ndarray) else x.filled(element)
 
 
 def scalar(value: float, double: bool) -> Raw:

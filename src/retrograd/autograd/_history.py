@@ -30,7 +30,7 @@ from retrograd.autograd._operation_node import OperationNode, run_rules
 from retrograd.autograd._passes import Entry, orders
 from retrograd.autograd._versions import version_of
 from retrograd.ops import copies, linear, piecewise
-from retrograd.ops._lifted import Lifted, bare
+from retrograd.ops._lifted import Lifted, memory_of
 from retrograd.ops._operation import raw
 
 
@@ -324,7 +324,7 @@ Layout = tuple[tuple[int, ...], tuple[int, ...]]
 
 def layout_of(x: Any) -> Layout:
     """How a value lies in memory."""
-    result = bare(x, looks=False)
+    result = memory_of(x)
     return result.shape, result.strides
 
 

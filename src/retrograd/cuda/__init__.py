@@ -1,4 +1,5 @@
-"""``torch.cuda``, as far as programs ask it whether there is a GPU: there is none.
+"""``torch.cuda``: which GPUs there are, and what they are doing. JAX finds them, if it is installed
+with what it needs for GPUs; it is imported when a program first asks.
 
 >>> import retrograd as torch
 >>> torch.device("cuda" if torch.cuda.is_available() else "cpu")
@@ -9,47 +10,128 @@ from __future__ import annotations
 
 from typing import Any, NoReturn
 
+from retrograd.autograd._wrap import Plug
 from retrograd.cuda import amp as amp
 
 
 class OutOfMemoryError(RuntimeError):
-    """What programs catch where the memory of a GPU may not suffice; never raised here."""
+    """What programs catch where the memory of a GPU may not suffice."""
 
 
 def is_available() -> bool:
-    """Whether tensors can be on a GPU: no."""
-    return False
+    """Whether tensors can be on a GPU."""
+    return device_count() > 0
 
 
 def is_initialized() -> bool:
-    """Whether a GPU is in use: no."""
-    return False
+    """Whether there is a GPU to use."""
+    return is_available()
 
 
 def is_bf16_supported(including_emulation: bool = True) -> bool:
-    """Whether a GPU computes with bfloat16: there is none."""
-    return False
+    """Whether a GPU computes with bfloat16."""
+    return is_available()
 
 
 def device_count() -> int:
-    """How many GPUs there are to compute on: none."""
-    return 0
+    """How many GPUs there are to compute on."""
+    count: int = Plug.devices().count("cuda")
+    return count
 
 
-def init() -> NoReturn:
-    """Start using a GPU: RuntimeError, since there is none."""
-    raise RuntimeError("there is no GPU: retrograd computes on the CPU with NumPy")
+def init() -> None:
+    """Start using a GPU: RuntimeError if there is none."""
+    if not is_available():
+        raise RuntimeError(
+            "there is no GPU: retrograd computes on the CPU with NumPy, and on GPUs that JAX finds"
+        )
 
 
-def _without_gpu(*given: Any, **named: Any) -> NoReturn:
-    """Something that needs a GPU: RuntimeError, since there is none."""
+def _gpu(device: Any) -> Any:
+    """JAX's device of a GPU, given by index or name, or the current one."""
     init()
+    index = getattr(device, "index", device)
+    if isinstance(index, str):
+        index = int(index.partition(":")[2] or current_device())
+    return Plug.devices().device_of("cuda", index)
 
 
-# What needs a GPU to be answered.
-current_device = current_stream = default_stream = get_device_capability = get_device_name = init
-get_device_properties = set_device = synchronize = mem_get_info = stream = _without_gpu
-Stream = Event = CUDAGraph = get_rng_state = set_rng_state = _without_gpu
+def current_device() -> int:
+    """The index of the GPU that ``"cuda"`` stands for."""
+    init()
+    index: int = Plug.devices().current("cuda")
+    return index
+
+
+def set_device(device: Any) -> None:
+    """Choose the GPU that ``"cuda"`` stands for."""
+    init()
+    Plug.devices().set_current("cuda", getattr(device, "index", device))
+
+
+def get_device_name(device: Any = None) -> str:
+    """The name of a GPU."""
+    return str(_gpu(device).device_kind)
+
+
+def get_device_capability(device: Any = None) -> tuple[int, int]:
+    """The compute capability of a GPU."""
+    major, _, minor = str(_gpu(device).compute_capability).partition(".")
+    return int(major), int(minor or 0)
+
+
+class _Properties:
+    """The name and the memory of a GPU."""
+
+    def __init__(self, gpu: Any) -> None:
+        self.name = str(gpu.device_kind)
+        self.total_memory = int((gpu.memory_stats() or {}).get("bytes_limit", 0))
+        capability = str(getattr(gpu, "compute_capability", "0.0")).split(".")
+        self.major, self.minor = int(capability[0]), int(capability[-1])
+
+
+def get_device_properties(device: Any = None) -> _Properties:
+    """The name and the memory of a GPU."""
+    return _Properties(_gpu(device))
+
+
+def synchronize(device: Any = None) -> None:
+    """Wait until the GPUs have computed everything that was asked for."""
+    init()
+    Plug.devices().synchronize()
+
+
+def mem_get_info(device: Any = None) -> tuple[int, int]:
+    """The free and the total bytes of memory that JAX may use on a GPU."""
+    stats = _gpu(device).memory_stats() or {}
+    total = int(stats.get("bytes_limit", 0))
+    return total - int(stats.get("bytes_in_use", 0)), total
+
+
+def _without_streams(*given: Any, **named: Any) -> NoReturn:
+    """What XLA has nothing for: NotImplementedError; without a GPU, the error that there is none.
+    """
+    init()
+    raise NotImplementedError("XLA orders what it computes by itself: there are no streams here")
+
+
+current_stream = default_stream = stream = Stream = Event = CUDAGraph = _without_streams
+
+
+def get_rng_state(device: Any = None) -> Any:
+    """The state of the generator. Numbers for a GPU are drawn by the generator of the CPU."""
+    from retrograd.tensor._rng import get_rng_state
+
+    init()
+    return get_rng_state()
+
+
+def set_rng_state(new_state: Any, device: Any = None) -> None:
+    """Set the state of the generator, which is that of the CPU."""
+    from retrograd.tensor._rng import set_rng_state
+
+    init()
+    set_rng_state(new_state)
 
 
 def manual_seed(seed: int) -> None:
@@ -80,13 +162,23 @@ def ipc_collect() -> None:
     """Give back what other processes have let go of. There is nothing."""
 
 
+def memory_stats(device: Any = None) -> dict[str, Any]:
+    """How the memory of a GPU is used, in JAX's words."""
+    return dict(_gpu(device).memory_stats() or {}) if is_available() else {}
+
+
 def memory_allocated(device: Any = None) -> int:
-    """The bytes of tensors on a GPU: none."""
-    return 0
+    """The bytes in use on a GPU."""
+    return int(memory_stats(device).get("bytes_in_use", 0))
 
 
-memory_reserved = max_memory_allocated = max_memory_reserved = memory_allocated
-memory_cached = max_memory_cached = memory_allocated
+def max_memory_allocated(device: Any = None) -> int:
+    """The most bytes that were in use on a GPU at once."""
+    return int(memory_stats(device).get("peak_bytes_in_use", 0))
+
+
+memory_reserved = memory_cached = memory_allocated
+max_memory_reserved = max_memory_cached = max_memory_allocated
 
 
 def reset_peak_memory_stats(device: Any = None) -> None:
@@ -96,14 +188,11 @@ def reset_peak_memory_stats(device: Any = None) -> None:
 reset_max_memory_allocated = reset_max_memory_cached = reset_peak_memory_stats
 
 
-def memory_stats(device: Any = None) -> dict[str, Any]:
-    """How the memory of a GPU is used: nothing to say."""
-    return {}
-
-
 def memory_summary(device: Any = None, abbreviated: bool = False) -> str:
-    """How the memory of a GPU is used: nothing to say."""
-    return "There is no GPU."
+    """How the memory of a GPU is used, as text."""
+    if not is_available():
+        return "There is no GPU."
+    return "\n".join(f"{name}: {value}" for name, value in memory_stats(device).items())
 
 
 class device:  # noqa: N801 - PyTorch's name
@@ -111,18 +200,21 @@ class device:  # noqa: N801 - PyTorch's name
     nothing happens.
 
     Args:
-        device: The index of a GPU; RuntimeError if it is one.
+        device: The index of a GPU; RuntimeError if it is not there.
     """
 
     def __init__(self, device: Any = None) -> None:
-        self.index = device
+        self.index = getattr(device, "index", device)
+        self.before: int | None = None
 
     def __enter__(self) -> None:
         if self.index is not None and self.index != -1:
-            init()
+            self.before = current_device()
+            set_device(self.index)
 
     def __exit__(self, *given: Any) -> None:
-        pass
+        if self.before is not None:
+            set_device(self.before)
 
 
 __all__ = [

@@ -213,7 +213,8 @@ class Pickler:
         class_of = _STORAGE_OF.get(dtype)
         storage_class = f"torch\n{class_of}" if class_of else "torch.storage\nUntypedStorage"
         size = where.storage_size * (1 if class_of else dtype.itemsize)
-        identity = [_text("storage"), _name(storage_class), _text(str(where.key)), _text("cpu"),
+        place = _text(location_of(tensor))
+        identity = [_text("storage"), _name(storage_class), _text(str(where.key)), place,
                     _number(size), *([b"N"] if self._legacy else [])]  # fmt: skip
         parts = [b"(", *identity, b"tQ", _number(where.offset), _numbers(array.shape),
                  _numbers(where.stride), _number(requires_grad and "parameter" not in flags),
@@ -225,6 +226,11 @@ class Pickler:
             made = _name("torch._utils\n_rebuild_parameter")
             result = made + b"(" + result + _number(requires_grad) + _NO_HOOKS + b"tR"
         return result
+
+
+def location_of(tensor: Tensor) -> str:
+    """The device that a file says a tensor was on: a GPU, which PyTorch knows too, or the CPU."""
+    return str(tensor.device) if tensor.is_cuda else "cpu"
 
 
 def _name(name: str) -> bytes:

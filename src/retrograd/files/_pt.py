@@ -13,7 +13,7 @@ from retrograd.arrays import Raw, dtypes
 from retrograd.files import _zip
 from retrograd.files._format import FileFormatError, exactly
 from retrograd.files._globals import StorageClass, find
-from retrograd.files._storages import Memory, Storage, check_locations
+from retrograd.files._storages import CallbackError, Memory, Storage, check_locations, target_of
 from retrograd.files._unpickling import RefusedError, Unpickler
 
 MAGIC = b"\x8a\x0al\xfc\x9cF\xf9 j\xa8P\x19."  # the number that the old format begins with
@@ -79,6 +79,8 @@ def _named(name: str) -> Iterator[None]:
     """Errors that say which file is wrong."""
     try:
         yield
+    except CallbackError as error:
+        raise error.__cause__ or error from None
     except RefusedError as error:
         raise RefusedError(f"{name} {error}") from None
     except (ValueError, TypeError, LookupError, OverflowError, RecursionError, AttributeError,
@@ -151,6 +153,7 @@ def load_zip(source: Source, name: str, map_location: Any, encoding: str,
     """The contents of a zip file. ``mapped`` is the memory of the file, if it is to be shared."""
     memories: dict[str, Memory] = {}
     storages: list[Storage] = []
+    target = target_of(map_location)
     with _named(name):
         archive = _Archive(source)
         swapped = archive.big_endian()
@@ -175,10 +178,11 @@ def load_zip(source: Source, name: str, map_location: Any, encoding: str,
             if storage.size * storage.kind.itemsize != storage.memory.nbytes:
                 raise ValueError(f"the size of storage {storage.key[:40]!r} is wrong")
             storages.append(storage)
+            storage.location = target(storage)
             return storage
 
         result = Unpickler(archive.read("data.pkl"), find, persistent, None, encoding).load()
-    check_locations(storages, map_location)
+    check_locations(storages)
     return result
 
 
@@ -203,6 +207,7 @@ def load_legacy(source: Source, name: str, map_location: Any, encoding: str) -> 
     sizes: dict[str, Storage] = {}
     used: list[Storage] = []
     memories: dict[str, Memory] = {}
+    target = target_of(map_location)
 
     def measured(identity: Any) -> Storage:
         storage, _ = _described(identity)
@@ -217,6 +222,7 @@ def load_legacy(source: Source, name: str, map_location: Any, encoding: str) -> 
             raise ValueError("a storage is missing")
         storage.memory = memories[storage.key]
         used.append(storage)
+        storage.location = target(storage)
         if view is None:
             return storage
         if type(view) is not tuple or len(view) != 3 or {type(x) for x in view[1:]} != {int}:
@@ -239,7 +245,7 @@ def load_legacy(source: Source, name: str, map_location: Any, encoding: str) -> 
         end = _read_storages(source, reader.at, keys, sizes, memories)
         reader.at = start
         result = reader.next(persistent)
-    check_locations(used, map_location)
+    check_locations(used)
     return result, end
 
 

@@ -11,10 +11,10 @@ from typing import Any, NamedTuple
 
 from retrograd import arrays
 from retrograd.arrays import Raw, dtypes
-from retrograd.autograd._wrap import wrap
+from retrograd.autograd._wrap import Plug, wrap
 from retrograd.files._format import NARROW, is_shape
 from retrograd.files._narrow import widened
-from retrograd.tensor._device import check_readable, device
+from retrograd.tensor._device import COMPUTES, check_readable, device, placed
 from retrograd.tensor._tensor import Tensor
 
 
@@ -146,6 +146,8 @@ def rebuilt(storage: Any, offset: Any, shape: Any, stride: Any, kind: Kind | Non
         raise ValueError("a tensor reaches beyond its storage")
     else:
         array = arrays.layout.as_strided(elements, tuple(shape), tuple(stride), start + offset)
+    if not storage.location.startswith("cpu") and is_available(storage.location):
+        array = placed(array, storage.location)
     tensor: Tensor = wrap(array)
     return with_gradient(tensor, requires_grad)
 
@@ -170,12 +172,27 @@ def with_gradient(tensor: Tensor, requires_grad: bool) -> Tensor:
 # -- devices -----------------------------------------------------------------------------------
 
 
-def check_locations(storages: list[Storage], map_location: Any) -> None:
+class CallbackError(Exception):
+    """An error of a function given as ``map_location``, which says nothing about the file."""
+
+
+def is_available(location: str) -> bool:
+    """Whether tensors can be put on a device that a file, or a user, names."""
+    try:
+        place = device(location)
+    except RuntimeError:
+        return False
+    if place.type not in COMPUTES:
+        return place.type == "cpu"
+    count: int = Plug.devices().count(place.type)
+    return count > (place.index or 0)
+
+
+def check_locations(storages: list[Storage]) -> None:
     """RuntimeError if a storage is to be put on a device that is not there, in PyTorch's words."""
-    target = _target(map_location)
     for storage in storages:
-        location = target(storage)
-        if location.partition(":")[0] == "cpu":
+        location = storage.location
+        if is_available(location):
             continue
         if location.startswith("cuda"):
             raise RuntimeError(
@@ -185,11 +202,12 @@ def check_locations(storages: list[Storage], map_location: Any) -> None:
             )
         raise RuntimeError(
             f"the file has a storage of device {location[:40]!r}, which is not available: "
-            "retrograd computes on the CPU. Use torch.load with map_location='cpu'."
+            "use torch.load with map_location='cpu'."
         )
 
 
-def _target(map_location: Any) -> Callable[[Storage], str]:
+def target_of(map_location: Any) -> Callable[[Storage], str]:
+    """The function that says which device a storage goes to."""
     if map_location is None:
         return lambda storage: storage.location
     if isinstance(map_location, dict):
@@ -200,6 +218,10 @@ def _target(map_location: Any) -> Callable[[Storage], str]:
         return lambda storage: place
 
     def asked(storage: Storage) -> str:
-        return storage.location if map_location(storage, storage.location) is None else "cpu"
+        try:
+            found = map_location(storage, storage.location)
+        except Exception as error:
+            raise CallbackError from error
+        return storage.location if found is None else "cpu"
 
     return asked

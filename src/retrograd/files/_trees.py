@@ -16,7 +16,7 @@ from typing import Any
 from retrograd.arrays import RAW_TYPES, dtypes
 from retrograd.files._format import METADATA
 from retrograd.files._sharing import dtype_named
-from retrograd.ops._lifted import Lifted
+from retrograd.ops._lifted import Lifted, device_value
 from retrograd.tensor._tensor import Size, Tensor, device
 
 DEEPEST = 100
@@ -164,7 +164,7 @@ def flags_of(name: str, tensor: Tensor) -> dict[str, Any]:
     """What a file must say of a tensor besides its elements."""
     if tensor.is_meta:
         raise TypeError(f"cannot save tensor {name!r}: it is on the device 'meta' and has no data.")
-    if isinstance(tensor._data, Lifted):
+    if isinstance(tensor._data, Lifted) and device_value(tensor) is not tensor._data:
         raise TypeError(
             f"cannot save tensor {name!r}: it is a value inside of a transform, such as vmap. "
             "Return it from the function, and save what comes out."

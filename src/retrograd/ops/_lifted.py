@@ -58,6 +58,7 @@ class Lifted:
     # of values that may be bare have a slot for it.
     bare_dtype: Any = None
     operations: ClassVar[dict[str, Any]] = {}  # by NumPy's names; supplied by ``operators``
+    device_level: ClassVar[Any] = None  # of values on devices; supplied by ``devices``
 
     @property
     def moves(self) -> bool:
@@ -68,6 +69,11 @@ class Lifted:
     def inner(self) -> Any:
         """A part that has its dtype and, but for the batch, its shape."""
         raise NotImplementedError
+
+    @property
+    def layout(self) -> Any:
+        """A part that lies in memory as it does, whose elements are not asked for."""
+        return self.inner
 
     @property
     def parts(self) -> tuple[Any, ...]:
@@ -166,6 +172,14 @@ class Lifted:
         """The elements, where they can be known."""
         self.refuse("the elements")
 
+    def as_gradient(self) -> Lifted:
+        """The value as a gradient that nobody else may write."""
+        return self
+
+    def placed(self, x: Raw) -> Any:
+        """A gradient that is an array, for a leaf that holds this value."""
+        return x
+
     def plus(self, g: Any) -> Any:
         """The sum with a gradient that arrives where this is the ``.grad`` of a leaf."""
         return Lifted.operations["add"](self, g)
@@ -197,6 +211,7 @@ class Level:
     differentiates: ClassVar[bool] = False  # whether it takes derivatives along
     # Whether what is recorded on values of this level leads on to what its constants came from.
     transparent: ClassVar[bool] = False
+    without_memory: ClassVar[bool] = False  # whether its values have no elements at all
     traces: ClassVar[bool] = False  # whether it writes down what is done, as a program
     shows_steps: ClassVar[bool] = False  # whether it matters which operations a function calls
     takes_kernels: bool  # of such a level: whether a line may be a kernel
@@ -238,6 +253,10 @@ class Level:
             error.operation = error.operation or operation.name
             raise
 
+    def apply(self, operation: Any, args: tuple[Any, ...], options: dict[str, Any]) -> Any:
+        """As ``run``, for operands of a Tensor's operation, which have been checked."""
+        return self.run(operation, args, options)
+
     def looks_at_no_mode(self, operation: Any) -> bool:
         """Whether an operation on bare values is done by operations on their parts alone, so that
         it does not matter which transforms are open meanwhile."""
@@ -245,6 +264,14 @@ class Level:
 
     def look(self, how: str) -> None:
         """Called when code looks at a value of this level."""
+
+    def check_places(self, operands: Sequence[Any]) -> None:
+        """RuntimeError if operands are not on the device of this level."""
+
+    def check(
+        self, check: Callable[..., None], values: Sequence[Any], options: dict[str, Any]
+    ) -> None:
+        """What an operation refuses, where a check of it looks at values."""
 
     def takes_whole(self, operation: Any) -> bool:
         """Whether the level handles a composite as a whole, without its definition."""
@@ -415,6 +442,14 @@ def bare(x: Any, looks: bool = True) -> Any:
     return x
 
 
+def memory_of(x: Any) -> Any:
+    """The innermost array of a value, to ask where it lies in memory and never for its elements."""
+    x = raw(x)
+    while isinstance(x, Lifted):
+        x = raw(x.layout)
+    return x
+
+
 def layout_of(x: Any) -> Any:
     """An array with the memory layout of a value; None if that is unknown."""
     x = raw(x)
@@ -428,9 +463,19 @@ def on_meta(x: Any) -> bool:
     x = raw(x)
     while isinstance(x, Lifted):
         if not x.level.number:
-            return True
+            return x.level.without_memory
         x = raw(x.inner)
     return False
+
+
+def device_value(x: Any) -> Any:
+    """What a value, at the bottom of all transforms, holds on a device; None on the CPU."""
+    x = raw(x)
+    while isinstance(x, Lifted):
+        if not x.level.number:
+            return None if x.level.without_memory else x
+        x = raw(x.inner)
+    return None
 
 
 def checked_by_line(check: Callable[..., None], *args: Any) -> bool:

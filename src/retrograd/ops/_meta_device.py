@@ -80,6 +80,7 @@ class MetaLevel(Level):
 
     name = "the meta device"
     transparent = True
+    without_memory = True
 
     def __init__(self) -> None:
         super().__init__()
@@ -101,7 +102,7 @@ class MetaLevel(Level):
                 f"{operation.name}: the shape of the result depends on values, which tensors on "
                 "the meta device do not have"
             )
-        found = _result(operation, args, {n: _array(x) for n, x in options.items()})
+        found = result_of(operation, args, {n: _array(x) for n, x in options.items()})
         if isinstance(found, (tuple, list)):
             return tuple([MetaValue(arrays.writable(x)) for x in found])
         return MetaValue(arrays.writable(found))
@@ -127,7 +128,7 @@ def _array(x: Any) -> Any:
     return x
 
 
-def _result(operation: Any, args: tuple[Any, ...], options: dict[str, Any]) -> Any:
+def result_of(operation: Any, args: tuple[Any, ...], options: dict[str, Any]) -> Any:
     """Arrays of the shapes and dtypes that an operation gives."""
     given = [_array(x) for x in args]
     if operation.random or operation.batch == "random overwrite":

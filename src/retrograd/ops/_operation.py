@@ -58,7 +58,7 @@ from retrograd._modes import modes, switch
 from retrograd._records import Record
 from retrograd.arrays import Raw
 from retrograd.ops._batching_declarations import Batching
-from retrograd.ops._lifted import Lifted, bare_level, highest_level
+from retrograd.ops._lifted import Level, Lifted, bare_level, highest_level
 from retrograd.ops._lifted import TensorLike as TensorLike
 from retrograd.ops._lifted import raw as raw
 from retrograd.ops._public import declare, documented
@@ -345,6 +345,9 @@ class Operation:
 
     def compute(self, args: Sequence[Any], options: dict[str, Any]) -> Any:
         """The forward, on raw arrays of any dtype: bfloat16 is computed with in float32."""
+        for x in args:
+            if isinstance(x, Lifted) and not x.level.number:  # kernels are for arrays
+                x.refuse("the array")
         narrow = arrays.any_narrow(args) or (options and arrays.any_narrow(options.values()))
         if narrow and not self.moves_only:
             return arrays.narrow.call(self.name, self.forward, args, options)
@@ -391,17 +394,21 @@ class Operation:
             innermost = modes.levels[-1] if operation.random else None
             level = innermost or highest_level((*args, *options.values()))
             if level is not None:
-                number = operation.number
-                if number is not None and type(args[-1]) in (bool, int, float, complex):
-                    return number(*args[:-1], **{**options, operation.inputs[-1]: args[-1]})
-                return level.run(operation, args, options)
-        if operation.heavy and args[0].size > arrays.LARGE:
-            return arrays.shared(operation.forward, args[0])
+                return operation._at(level, args, options)
         if lifted:
             level = highest_level(args)
-            if level is not None and not level.number:  # values on the meta device
-                return level.run(operation, args, options)
+            if level is not None and not level.number:  # values on a device, or on ``meta``
+                return operation._at(level, args, options)
+        if operation.heavy and args[0].size > arrays.LARGE:
+            return arrays.shared(operation.forward, args[0])
         return operation.forward(*args, **options)
+
+    def _at(self, level: Level, args: tuple[Any, ...], options: dict[str, Any]) -> Any:
+        """The operation as a level runs it; for a number as the last operand, the one for that."""
+        number = self.number
+        if number is not None and type(args[-1]) in (bool, int, float, complex):
+            return number(*args[:-1], **{**options, self.inputs[-1]: args[-1]})
+        return level.run(self, args, options)
 
     def __repr__(self) -> str:
         return f"<{self.family} operation {self.name}>"

@@ -21,7 +21,7 @@ from retrograd.autograd._saved import pack_saved
 from retrograd.autograd._versions import UNCHANGING, Version, version_of
 from retrograd.autograd._wrap import wrap
 from retrograd.ops import copies
-from retrograd.ops._lifted import Level, Lifted, LooksAtValues, tracer
+from retrograd.ops._lifted import Level, Lifted, LooksAtValues, highest_level, tracer
 from retrograd.ops._operation import Operation, any_arrays
 from retrograd.tensor._tensor import Tensor
 
@@ -108,6 +108,10 @@ def apply(op: Operation, args: Sequence[Any], options: dict[str, Any], computed:
                 return at_level(*args, **options)
         level = level_for(op, args, options)
         if level is not None:
+            return apply_lifted(level, op, args, options, computed)
+    elif args and isinstance(args[0], Tensor) and isinstance(args[0]._data, Lifted):
+        level = args[0]._data.level
+        if not level.number:  # a value on a device, or on ``meta``
             return apply_lifted(level, op, args, options, computed)
     if not now.grad_enabled and not now.inference and computed is None:
         result = unrecorded(op, args, options)
@@ -210,6 +214,8 @@ def apply_lifted(
     several_inputs = op.inputs == ("tensors",)
     operands = list(args[0]) if several_inputs else list(args)
     op, operands, options = for_number(op, operands, options)
+    if not level.number:
+        level.check_places(operands)
     if op.definition is not None and computed is None and not level.records_whole(op):
         return defined(op, operands, options)
     operands = [lifted_to(level, x) for x in operands]
@@ -221,7 +227,7 @@ def apply_lifted(
     output = computed
     if output is None:
         try:
-            output = level.run(op, (raws,) if several_inputs else tuple(raws), options)
+            output = level.apply(op, (raws,) if several_inputs else tuple(raws), options)
         except ValueError as error:
             if "broadcast" not in str(error):
                 raise
@@ -278,7 +284,9 @@ def check_lifted(op: Operation, raws: Sequence[Any], options: dict[str, Any]) ->
     try:
         op.check(*raws, **options)
     except LooksAtValues:
-        return
+        below = highest_level(raws)
+        if below is not None and not below.number:
+            below.check(op.check, raws, options)
 
 
 def any_ended(values: Sequence[Any]) -> bool:

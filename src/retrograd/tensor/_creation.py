@@ -15,7 +15,7 @@ from retrograd.autograd._wrap import wrap
 from retrograd.ops._arguments import element
 from retrograd.ops._lifted import Lifted, tracer
 from retrograd.ops.copies import to_dtype
-from retrograd.tensor._device import CPU, is_meta, without_memory
+from retrograd.tensor._device import CPU, is_meta, placed
 from retrograd.tensor._memory_formats import put_in_order
 from retrograd.tensor._tensor import Size, Tensor
 
@@ -27,8 +27,8 @@ def new_tensor(
 ) -> Tensor:
     """A leaf."""
     now = modes.frame.states[-1]
-    if (place is not None or now.device is not None) and is_meta(place):
-        data = without_memory(data)
+    if place is not None or now.device is not None:
+        data = placed(data, place)
     if not isinstance(requires_grad, bool):
         raise TypeError(
             f"{name}(): argument 'requires_grad' must be bool, not {type(requires_grad).__name__}"

@@ -6,8 +6,9 @@ from typing import Any, Self
 
 from retrograd import arrays
 from retrograd._modes import modes, set_modes
+from retrograd.autograd._wrap import Plug
 from retrograd.autograd.grad_mode import ModeContext
-from retrograd.ops._lifted import Lifted
+from retrograd.ops._lifted import Lifted, device_value, on_meta
 
 # What PyTorch knows by name. Naming a device is no error: programs do it before they ask whether
 # it is there.
@@ -15,6 +16,7 @@ _TYPES = (
     "cpu", "cuda", "ipu", "xpu", "mkldnn", "opengl", "opencl", "ideep", "hip", "ve", "fpga", "maia",
     "xla", "lazy", "vulkan", "mps", "meta", "hpu", "mtia", "privateuseone",
 )  # fmt: skip
+COMPUTES = ("cuda", "tpu", "xla", "xla:cpu")  # where XLA does
 
 
 class device(ModeContext):  # noqa: N801 - PyTorch's name
@@ -53,7 +55,9 @@ class device(ModeContext):  # noqa: N801 - PyTorch's name
                 f"{type.__class__.__name__}"
             )
         kind, colon, number = name.partition(":")
-        if kind not in _TYPES:
+        if number.partition(":")[0] == "cpu" and kind == "xla":  # XLA on the CPU
+            kind, (_, colon, number) = "xla:cpu", number.partition(":")
+        if kind not in _TYPES and kind not in COMPUTES:
             raise RuntimeError(
                 f"Expected one of {', '.join(_TYPES)} device type at start of device string: {kind}"
             )
@@ -117,12 +121,37 @@ def is_meta(place: Any) -> bool:
     kind = place.type if isinstance(place, device) else device(place).type
     if kind == "meta":
         return True
-    if kind != "cpu":
+    if kind not in ("cpu", *COMPUTES):
         raise RuntimeError(
-            f"device '{place}' is not available: retrograd computes on the CPU with NumPy. Use "
-            "device='cpu', or leave it out."
+            f"device '{place}' is not available: retrograd computes on the CPU with NumPy, and on "
+            f"{', '.join(COMPUTES)} with XLA. Use one of these, or leave it out."
         )
     return False
+
+
+def placed(data: Any, place: Any) -> Any:
+    """What a tensor on a device holds: an array, as it is or as a copy there. None is the device
+    that was chosen for new tensors."""
+    if place is None:
+        place = modes.device
+        if place is None:
+            return data
+    place = place if isinstance(place, device) else device(place)
+    if is_meta(place):
+        return without_memory(data)
+    if place.type != "cpu":
+        return data if is_on(data, place) else Plug.devices().put(data, place)
+    return data.host if (value := device_value(data)) is not None and value is data else data
+
+
+def is_on(data: Any, place: device) -> bool:
+    """Whether a value is on a device; without an index, on any of that type."""
+    value = device_value(data)
+    if value is None:
+        kind = "meta" if on_meta(data) else "cpu"
+        return place.type == kind
+    own = value.memory.place
+    return own.type == place.type and place.index in (None, own.index)
 
 
 def check_readable(place: Any) -> None:
@@ -132,6 +161,8 @@ def check_readable(place: Any) -> None:
             "files cannot be read to the device 'meta': load to the CPU, and move what you need by "
             ".to('meta')."
         )
+    if place is not None and (target := _as_device(place)).type in COMPUTES:
+        Plug.devices().device_of(target.type, target.index)  # for the error if it is not there
 
 
 def without_memory(data: Any) -> Any:

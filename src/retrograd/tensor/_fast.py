@@ -429,7 +429,10 @@ def general(op: Operation, setting: Setting = PLAIN) -> Callable[..., Any]:
                     dtype = own
                 elif dtype is not own and not may_differ:
                     return apply(op, args, options)
-            elif own.kind in "cV" or not (may_differ or (i == 0 and op.dtypes == "where")):
+            elif (
+                own.kind in "cfV" or own.metadata is not None
+                or not (may_differ or (i == 0 and op.dtypes == "where"))
+            ):  # fmt: skip
                 return apply(op, args, options)
             else:
                 only_floats = False

@@ -10,7 +10,7 @@ from retrograd._modes import modes
 from retrograd.autograd._history import check_write, rebase
 from retrograd.autograd._saved import pack_saved
 from retrograd.autograd._versions import version_of
-from retrograd.ops._lifted import on_meta
+from retrograd.ops._lifted import Lifted, LooksAtValues
 from retrograd.ops._operation import Operation, Planned, Target
 from retrograd.ops._public import NAMES
 from retrograd.tensor._calls import (
@@ -44,16 +44,20 @@ def write_in_place(op: Operation, operands: list[Any], options: dict[str, Any]) 
     op, operands, options = for_number(op, operands, options)
     recorded = check_write(target, any_requires_grad(operands[1:])) and op.has_rules
     target._data = memory = arrays.writable(target._data)
-    if type(memory) is not arrays.ndarray and on_meta(memory):
-        from retrograd.tensor._lifted_writes import write_without_memory
+    if type(memory) is not arrays.ndarray and isinstance(memory, Lifted):
+        from retrograd.tensor._lifted_writes import write_on_device
 
-        return write_without_memory(memory.level, op, operands, options)
+        return write_on_device(memory.level, op, operands, options)
     raws = checked(op, operands, options)
     if recorded:
         node = make_node(op, operands, raws, options)
     check_overlap(op, target, operands[1:])
     try:
         result = op.compute(raws, options)
+    except LooksAtValues:
+        from retrograd.tensor._lifted_writes import write_from_device
+
+        return write_from_device(op, operands, options)
     except (TypeError, ValueError) as error:
         raise in_pytorchs_words(op, raws, error) from None
     check_result(op, memory, result)

@@ -39,15 +39,30 @@ from retrograd.tensor._tensor import Tensor
 from retrograd.tensor._write_steps import check_overlap, check_result, with_result
 
 
-def write_without_memory(
+def write_on_device(
     level: Any, op: Operation, operands: list[Any], options: dict[str, Any]
 ) -> Tensor:
-    """A write to a tensor on the meta device: the shape is checked and the history kept. Any tensor
-    can be copied there."""
+    """A write to a tensor on a device, or on ``meta``, where the shape is checked and the history
+    kept. Any tensor can be copied there."""
     target, *others = operands
     if op is copies.copy:
-        others = [x.to("meta") if isinstance(x, Tensor) else x for x in others]
+        others = [x.to(target.device) if isinstance(x, Tensor) else x for x in others]
+    else:
+        level.check_places(operands)
     return write_lifted(level, op, [target, *others], options)
+
+
+def write_from_device(op: Operation, operands: list[Any], options: dict[str, Any]) -> Tensor:
+    """A write to a tensor on the CPU with others on a device, which can only be copied."""
+    target, *others = operands
+    below = [x for x in others if isinstance(x, Tensor) and isinstance(x._data, Lifted)]
+    if op is not copies.copy:
+        for x in below:
+            x._data.level.check_places(operands)
+    assert Operation.write is not None
+    moved = [x.to(target.device) if isinstance(x, Tensor) else x for x in others]
+    written: Tensor = Operation.write(op, [target, *moved], options)
+    return written
 
 
 def write_lifted(
@@ -86,7 +101,7 @@ def write_lifted(
     check_overlap(op, target, operands[1:])
     if any(map(is_recorded, raws)):  # by levels below, which may keep what is about to be written
         raws[0] = level.run(copies.clone, (raws[0],), {})
-    result = level.run(op, tuple(raws), options)
+    result = level.apply(op, tuple(raws), options)
     check_result(op, target._data, result)
     level.check_write(target._data, result)
     result.hold(as_tensor)  # its parts are operands of writes now

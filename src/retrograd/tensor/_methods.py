@@ -23,9 +23,10 @@ from retrograd.ops._operation import TABLE, Operation, Target, TensorLike
 from retrograd.ops._public import public
 from retrograd.ops.shapes import reshaping, slicing  # noqa: F401 - slicing declares methods
 from retrograd.tensor._calls import is_operand
-from retrograd.tensor._device import device, is_meta, without_memory
+from retrograd.tensor._device import device, is_meta, is_on, without_memory
 from retrograd.tensor._fast import bind
 from retrograd.tensor._memory_formats import order_of, put_in_order
+from retrograd.tensor._moving import moved as moved_to
 from retrograd.tensor._overrides import overridden_method
 from retrograd.tensor._public import bind_methods
 from retrograd.tensor._queries import equal
@@ -455,8 +456,11 @@ def to(self: Tensor, *args: Any, dtype: Any = None, copy: bool = False, **ignore
             dtype, place = a.dtype, a.device
         elif isinstance(a, (str, device)) or (isinstance(a, int) and a is args[0]):
             place = a
-    if place is not None and is_meta(place) is not self.is_meta:
-        return _moved(self, dtype, place)
+    if place is not None:
+        is_meta(place)  # for the error if there is no such device
+        target = place if isinstance(place, device) else device(place)
+        if not is_on(self._data, target):
+            return _moved(self, dtype, target)
     if "memory_format" in ignored and ignored["memory_format"] not in (None, "preserve"):
         converted = to(self, dtype=dtype, copy=copy)
         return contiguous(converted, ignored["memory_format"])
@@ -471,8 +475,11 @@ def to(self: Tensor, *args: Any, dtype: Any = None, copy: bool = False, **ignore
 
 
 def _moved(self: Tensor, dtype: Any, place: Any) -> Tensor:
-    """A tensor on the other device, where it has no history: there are no values to differentiate.
-    """
+    """A tensor on another device. On ``meta`` it has no history: there are no values to
+    differentiate."""
+    if place.type != "meta" and not self.is_meta:
+        arrived: Tensor = moved_to(self, place)
+        return arrived if dtype is None else to(arrived, dtype)
     if self.is_meta:
         raise NotImplementedError(
             "Cannot copy out of meta tensor; no data! Use torch.nn.Module.to_empty() to move a "

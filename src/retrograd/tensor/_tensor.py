@@ -17,7 +17,7 @@ from retrograd.autograd._history import meta_of
 from retrograd.autograd._levels import value_of
 from retrograd.autograd._variable import Variable
 from retrograd.autograd._wrap import Plug, wrap
-from retrograd.ops._lifted import Lifted, bare, on_meta
+from retrograd.ops._lifted import Lifted, device_value, memory_of, on_meta
 from retrograd.tensor._device import CPU, META
 from retrograd.tensor._device import device as device
 from retrograd.tensor._memory_formats import is_in_order
@@ -164,8 +164,14 @@ class Tensor(_Base):
 
     @property
     def device(self) -> device:
-        """The device that the tensor is on: the CPU, or ``meta``."""
-        return META if self.is_meta else CPU
+        """The device that the tensor is on."""
+        if not isinstance(self._data, Lifted):
+            return CPU
+        value = device_value(self._data)
+        if value is not None:
+            place: device = value.memory.place
+            return place
+        return META if on_meta(self._data) else CPU
 
     @property
     def is_meta(self) -> bool:
@@ -183,8 +189,7 @@ class Tensor(_Base):
 
     ndimension = dim
     # Questions of programs that also run elsewhere.
-    is_cpu = True
-    is_cuda = is_xpu = is_mps = False
+    is_xpu = is_mps = False
     is_sparse = is_sparse_csr = is_mkldnn = is_quantized = is_nested = False
     layout = "strided"
 
@@ -192,9 +197,20 @@ class Tensor(_Base):
         """Returns the index of the device of the tensor.
 
         Returns:
-            -1, the index of the CPU.
+            The index; -1 is that of the CPU.
         """
-        return -1
+        index = self.device.index
+        return -1 if index is None else index
+
+    @property
+    def is_cpu(self) -> bool:
+        """Whether the tensor is on the CPU, as an array of NumPy."""
+        return self.device.type == "cpu"
+
+    @property
+    def is_cuda(self) -> bool:
+        """Whether the tensor is on a GPU."""
+        return self.device.type == "cuda"
 
     def numel(self) -> int:
         """Returns the number of elements."""
@@ -234,7 +250,7 @@ class Tensor(_Base):
 
     def storage_offset(self) -> int:
         """Returns the index of the first element in the storage of the tensor."""
-        return arrays.layout.offset(arrays.writable(bare(self, looks=False)))
+        return arrays.layout.offset(arrays.writable(memory_of(self)))
 
     def data_ptr(self) -> int:
         """Returns the address in memory of the first element."""
@@ -280,10 +296,13 @@ class Tensor(_Base):
         if modes.grad_enabled and not force and self.requires_grad:
             raise RuntimeError(NO_ARRAY)
         if isinstance(self._data, Lifted):
-            if self.is_meta:
+            place = self.device
+            if force and device_value(self._data) is self._data:
+                return self._data.host  # type: ignore[no-any-return]
+            if place is not CPU:
                 raise TypeError(
-                    "can't convert meta device type tensor to numpy. Use Tensor.cpu() to copy the "
-                    "tensor to host memory first."
+                    f"can't convert {place} device type tensor to numpy. Use Tensor.cpu() to copy "
+                    "the tensor to host memory first."
                 )
             shown: Array = self._data.__array__()
             return shown

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 from typing import Any
 
 import jax
@@ -11,7 +12,7 @@ from jax import lax
 
 from retrograd import arrays
 from retrograd.compiler.xla._elementwise import to_dtype
-from retrograd.compiler.xla._table import lowering, lowerings, on_host, trust
+from retrograd.compiler.xla._table import expect, lowering, lowerings, on_host, trust
 
 np = arrays.programs.numpy
 
@@ -51,13 +52,28 @@ def _index(where: Any) -> Any:
     return tuple(found)
 
 
+def _is_inside(index: Any, size: int) -> Any:
+    return jnp.all((index >= -size) & (index < size))
+
+
+def _expect_inside(where: Any, shape: tuple[int, ...]) -> None:
+    """Expect the numbers of an index to be those of elements."""
+    d = 0
+    for item in where:
+        if hasattr(item, "dtype") and not _is_mask(item):
+            expect(partial(_is_inside, item, shape[d]))
+        d += item.ndim if _is_mask(item) else item is not None
+
+
 @lowering("index")
 def _take(x: Any, where: Any) -> Any:
+    _expect_inside(where, x.shape)
     return x[_index(where)]
 
 
 @lowering("index_add_zeros")
 def _index_add_zeros(x: Any, shape: Any, where: Any) -> Any:
+    _expect_inside(where, shape)
     return jnp.zeros(shape, x.dtype).at[_index(where)].add(x)
 
 
@@ -71,6 +87,7 @@ def _index_put(x: Any, values: Any, where: Any, accumulate: bool) -> Any:
     values = values.astype(x.dtype)
     if len(where) == 1 and _is_mask(where[0]):
         return _put_masked(x, values, jnp.asarray(where[0]), accumulate)
+    _expect_inside(where, x.shape)
     place = x.at[_index(where)]
     return getattr(place, _adding(x))(values) if accumulate else place.set(values)
 
@@ -140,6 +157,7 @@ def _cut(src: Any, shape: tuple[int, ...]) -> Any:
 def _gather(x: Any, index: Any, dim: int) -> Any:
     shape = index.shape
     x, index = _at_least_1d(x), _at_least_1d(index)
+    expect(lambda: jnp.all((index >= 0) & (index < x.shape[dim])))
     return x[_along(index, dim)].reshape(shape)
 
 
@@ -148,6 +166,7 @@ def _scattered(x: Any, index: Any, values: Any, dim: int, how: str) -> Any:
     x, index = _at_least_1d(x), _at_least_1d(index)
     values = jnp.asarray(values)
     values = jnp.broadcast_to(values.astype(x.dtype), index.shape)
+    expect(lambda: jnp.all((index >= 0) & (index < x.shape[dim])))
     how = _adding(x) if how == "add" else how
     return getattr(x.at[_along(index, dim)], how)(values).reshape(shape)
 
@@ -319,6 +338,7 @@ lowerings(
 
 @lowering("embedding")
 def _look_up(weight: Any, indices: Any, **options: Any) -> Any:
+    _expect_inside((indices,), weight.shape)
     return weight[indices]
 
 
@@ -358,6 +378,7 @@ def _bag(
     # What is left out goes to a bag of its own, behind the others.
     members = bags if padding is None else jnp.where(padding, count, bags)
     sizes = jnp.zeros(count + 1, "int64").at[members].add(1)[:count]
+    _expect_inside((indices,), weight.shape)
     rows = weight[indices]
     if mode == 2:
         best, largest = _bag_maxima(rows, indices, members, count + 1)

@@ -65,6 +65,27 @@ def doubts() -> list[Any]:
     return results
 
 
+_expected: list[Any] | None = None
+
+
+def expect(condition: Callable[[], Any]) -> None:
+    """Say what has to hold of the operands, such as indices in range, which XLA does not check. In
+    a program a line of its own checks it; eager operations on devices ask for it."""
+    if _expected is not None:
+        _expected.append(condition())
+
+
+@contextmanager
+def expectations() -> Iterator[list[Any]]:
+    """Within it, what lowerings expect is noted in a list."""
+    global _expected
+    outer, _expected = _expected, []
+    try:
+        yield _expected
+    finally:
+        _expected = outer
+
+
 @contextmanager
 def aside() -> Iterator[list[Any]]:
     """Within it, the conditions that are stated go to a list of their own."""

@@ -111,35 +111,41 @@ def _update(*args: Any, numbers: Any, chosen: Any, of: Numbers, which: int) -> l
     """The new parameter, and the new parts of its state."""
     start = sum(len(fixed) for _, _, fixed in of.signature[:which])
     name, places, fixed = of.signature[which]
-    param = args[0]
-    given = [
-        numbers[start + i].astype(_real(param.dtype)) if x is float else x
-        for i, x in enumerate(fixed)
-    ]
-    operands = [None if i is None else _as_real(args[i]) for i in places]
-    found = KERNELS[name](*operands, *given)
+    given = [numbers[start + i] if x is float else x for i, x in enumerate(fixed)]
+    found = updated(name, [None if i is None else args[i] for i in places], given)
     by_place = {i: y for i, y in zip((places[0], *places[2:]), found, strict=True) if i is not None}
     return [
-        _as_given(by_place[i], x) for i, x in enumerate(args) if i != 1 and x is not None
+        as_given(by_place[i], x) for i, x in enumerate(args) if i != 1 and x is not None
     ]
+
+
+def updated(name: str, operands: list[Any], numbers: list[Any]) -> Any:
+    """What a kernel gives for a parameter, its gradient and its state."""
+    real = _real(operands[0].dtype)
+    given = [x.astype(real) if hasattr(x, "astype") else x for x in numbers]
+    return KERNELS[name](*[None if x is None else _as_real(x) for x in operands], *given)
+
+
+_PARTS = {"complex64": "f4", "complex128": "f8"}
 
 
 def _real(dtype: Any) -> Any:
     """The dtype that an update is computed in."""
-    return np.dtype({"float16": "f4", "complex64": "f4", "complex128": "f8"}.get(dtype.name, dtype))
+    return np.dtype("f4" if dtype.itemsize == 2 else _PARTS.get(dtype.name, dtype))
 
 
 def _as_real(x: Any) -> Any:
     """Complex numbers as two real ones, which know nothing of each other."""
     if x.dtype.kind == "c":
         return jnp.stack([x.real, x.imag], -1)
-    return x.astype("float32") if x.dtype.name == "float16" else x
+    return x.astype("float32") if x.dtype.itemsize == 2 else x
 
 
-def _as_given(y: Any, like: Any) -> Any:
+def as_given(y: Any, like: Any) -> Any:
+    """A result as the parameter, or the part of a state, that it is for."""
     if like.dtype.kind == "c":
         return y[..., 0] + 1j * y[..., 1]
-    return jnp.reshape(y, like.shape)
+    return jnp.reshape(y, like.shape).astype(like.dtype)
 
 
 # -- the kernels -----------------------------------------------------------------------------

@@ -8,7 +8,7 @@ from retrograd import arrays
 from retrograd.arrays import Raw, dtypes
 from retrograd.ops._arguments import check_int
 from retrograd.ops._dims import numel
-from retrograd.ops._lifted import bare, checked_by_line, tracer
+from retrograd.ops._lifted import bare, checked_by_line, device_value, tracer
 from retrograd.ops._operation import Operation, composite, detached, raw
 from retrograd.ops._public import public
 from retrograd.ops._refusals import kernel
@@ -99,8 +99,10 @@ def _class_dim(x: Any) -> int:
 def _counted(self: Any, target: Any, weight: Any, ignore_index: int) -> tuple[Any, Any, Any]:
     """As ``_weights``, by operations; the targets with a dimension for the classes."""
     class_dim = _class_dim(self)
-    if not checked_by_line(_check_targets, target, self.shape[class_dim], ignore_index):
-        _check_targets(bare(target, looks=False), self.shape[class_dim], ignore_index)
+    classes = self.shape[class_dim]
+    known = device_value(target) is None  # or what gather() expects is asked later
+    if known and not checked_by_line(_check_targets, target, classes, ignore_index):
+        _check_targets(bare(target, looks=False), classes, ignore_index)
     target = in_dtype(target, arrays.int64)
     ignored = eq(target, ignore_index)
     target = masked_fill(target, ignored, 0)
@@ -114,8 +116,8 @@ def _counted(self: Any, target: Any, weight: Any, ignore_index: int) -> tuple[An
 def _every_target_counts(self: Any, target: Any, weight: Any, ignore_index: int) -> bool:
     """Whether every target is a class and counts the same, if its values may be looked at: the
     usual case, in which half of the operations are not needed."""
-    if weight is not None or tracer() is not None:
-        return False
+    if weight is not None or tracer() is not None or device_value(target) is not None:
+        return False  # nobody waits for a device here
     values, classes = arrays.asarray(bare(target, looks=False)), self.shape[_class_dim(self)]
     _check_targets(values, classes, ignore_index)
     return bool(values.size) and not arrays.any(values == ignore_index)

@@ -12,7 +12,7 @@ from retrograd.ops._arguments import check_int
 from retrograd.ops._batching import BatchLevel, folded, unfolded
 from retrograd.ops._batching_declarations import own
 from retrograd.ops._dims import is_integer, numel
-from retrograd.ops._lifted import bare, checked_by_line
+from retrograd.ops._lifted import bare, checked_by_line, device_value
 from retrograd.ops._operation import (
     Linear,
     Multilinear,
@@ -201,7 +201,8 @@ def look_up(
     if index_array.size:
         if not len(table):
             raise RuntimeError("index_select(): self indexing axis dim should be positive")
-        if not checked_by_line(_check_rows, index_array, len(table)):
+        known = device_value(index_array) is None  # or what the operation expects is asked later
+        if known and not checked_by_line(_check_rows, index_array, len(table)):
             _check_rows(bare(index_array, looks=False), len(table))
     return embedding_rows(
         weight, indices, padding_idx=padding_idx, scale_grad_by_freq=bool(scale_grad_by_freq),

@@ -8,7 +8,7 @@ from typing import Any
 from retrograd import arrays
 from retrograd.arrays import Raw, dtypes
 from retrograd.ops import copies
-from retrograd.ops._lifted import Lifted, bare, checked_by_line
+from retrograd.ops._lifted import Lifted, bare, checked_by_line, device_value
 from retrograd.ops._operation import TensorLike, raw
 
 
@@ -56,6 +56,8 @@ def check_in_bounds(
 ) -> None:  # fmt: skip
     """Refuse indices along ``dim`` that are not there; only some functions count from the end."""
     if isinstance(indices, Lifted):
+        if device_value(indices) is not None:
+            return  # what the operation expects is asked when the device has computed it
         if checked_by_line(check_in_bounds, indices, dim, size, words, negative, error):
             return
         indices = bare(indices, looks=False)

@@ -11,7 +11,7 @@ from retrograd.arrays import dtypes
 from retrograd.ops import linear
 from retrograd.ops._arguments import invalid_combination
 from retrograd.ops._dims import as_shape, infer, many_dims, numel, one_dim
-from retrograd.ops._lifted import bare
+from retrograd.ops._lifted import memory_of
 from retrograd.ops._operation import constant, raw
 from retrograd.ops._public import public
 
@@ -431,7 +431,7 @@ def view_as_complex(self: Any) -> Any:
         raise RuntimeError("Tensor must have a last dimension with stride 1")
     if any(step % 2 for step in arrays.strides(values)[:-1]):
         raise RuntimeError("Tensor must have a stride divisible by 2 for all but last dimension")
-    if arrays.layout.offset(arrays.writable(bare(self, looks=False))) % 2:
+    if arrays.layout.offset(arrays.writable(memory_of(self))) % 2:
         raise RuntimeError("Tensor must have a storage_offset divisible by 2")
     if values.dtype.itemsize == 2:
         raise NotImplementedError("complex numbers of halves (torch.complex32) are not supported")

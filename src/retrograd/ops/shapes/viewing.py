@@ -13,7 +13,7 @@ from retrograd.ops import linear
 from retrograd.ops._batching import BatchLevel
 from retrograd.ops._batching_declarations import Dims, own
 from retrograd.ops._dims import as_shape, numel, one_dim
-from retrograd.ops._lifted import Lifted, bare
+from retrograd.ops._lifted import Lifted, memory_of
 from retrograd.ops._operation import Composite, Linear, Operation, composite, raw
 from retrograd.ops._operation import linear as declare
 from retrograd.ops._public import public
@@ -223,7 +223,7 @@ def _layout(
             f"Storage size calculation overflowed with sizes={list(shape)} and "
             f"strides={list(steps)}"
         )
-    array = arrays.writable(bare(input, looks=False))
+    array = arrays.writable(memory_of(input))
     have, itemsize = arrays.layout.memory_size(array), array.itemsize
     need = 0 if 0 in shape else start + _reach(shape, steps)
     if need > have or start < 0:
@@ -260,7 +260,7 @@ def _reach(shape: Sequence[int], steps: Sequence[int]) -> int:
 
 def _offset(input: Any) -> int:
     """How many elements into its memory a tensor starts; of a batch, its first entry."""
-    return int(arrays.layout.offset(arrays.writable(bare(input, looks=False))))
+    return int(arrays.layout.offset(arrays.writable(memory_of(input))))
 
 
 # -- copies with a part replaced -------------------------------------------------------------

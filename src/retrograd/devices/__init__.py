@@ -1,0 +1,19 @@
+"""Tensors on devices that XLA, the compiler behind JAX, computes on.
+
+A tensor on a device holds a ``_values.py:DeviceValue`` in place of an array. It is a value of a
+level below all transforms, as those of the device ``meta`` are, so the engine, rules, hooks,
+modules and optimizers need nothing of their own. ``_level.py`` does an operation by its lowering
+(``compiler/xla``), compiled once for each signature (``_calls.py``). ``_platforms.py`` knows which
+devices there are.
+
+Nothing here is imported before a program names such a device, and JAX not before that.
+"""
+
+from __future__ import annotations
+
+from retrograd.devices import _level as _level  # which supplies the level
+from retrograd.devices._platforms import count, current, device_of, set_current, synchronize
+from retrograd.devices._values import DeviceValue, filled, put
+
+__all__ = ["DeviceValue", "count", "current", "device_of", "filled", "put", "set_current",
+           "synchronize"]  # fmt: skip

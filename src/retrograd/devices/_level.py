@@ -1,0 +1,178 @@
+"""The level of all values on devices: below all transforms, and never closed."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from typing import Any
+
+from retrograd import arrays
+from retrograd._modes import modes
+from retrograd.compiler._program import Step
+from retrograd.compiler._tracing import SIZED_BY_VALUES
+from retrograd.devices import _calls
+from retrograd.devices._values import DeviceValue, put, seen
+from retrograd.ops._lifted import Level, Lifted, TensorLike, raw
+
+np = arrays.programs.numpy
+
+
+class _Inside(threading.local):
+    """What a thread is doing."""
+
+    depth = 0  # how many operations are running inside of each other
+    looks = False  # whether elements may be looked at, which takes a copy
+
+
+class DeviceLevel(Level):
+    """Runs operations by their lowerings, compiled once for each signature."""
+
+    __slots__ = ("_state",)
+
+    name = "a device"
+    transparent = True
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.number = 0  # below all transforms
+        self._state = _Inside()
+
+    @property
+    def inside(self) -> bool:
+        """Whether rules or definitions are running, whose arrays may come from the CPU."""
+        return bool(self._state.depth or modes.frame.tasks)
+
+    @property
+    def looks(self) -> bool:
+        return self._state.looks
+
+    def constant(self, x: Any) -> Lifted:
+        data = raw(x)
+        if isinstance(data, DeviceValue):
+            return data
+        return data  # type: ignore[no-any-return]
+
+    def records_whole(self, operation: Any) -> bool:
+        """A composite is recorded as in eager mode, unless its rules take arrays only."""
+        return bool(operation.has_rules and not operation.fused)
+
+    def check_places(self, operands: Sequence[Any]) -> None:
+        if self.inside:
+            return
+        place = other = None
+        for x in operands:
+            if isinstance(x, TensorLike):
+                if isinstance(x._data, DeviceValue):
+                    place = x._data.memory.place
+                elif arrays.is_raw(x._data) and x._data.ndim:
+                    other = "cpu"
+        if place is not None and other is not None:
+            raise _calls.two_devices(place, other)
+
+    def check(self, check: Any, values: Any, options: dict[str, Any]) -> None:
+        """What an operation refuses, also for its values."""
+        self._state.looks = True
+        try:
+            check(*values, **options)
+        finally:
+            self._state.looks = False
+
+    def apply(self, operation: Any, args: tuple[Any, ...], options: dict[str, Any]) -> Any:
+        self._state.depth += 1
+        try:
+            return self.run(operation, args, options)
+        finally:
+            self._state.depth -= 1
+
+    def run(self, operation: Any, args: tuple[Any, ...], options: dict[str, Any]) -> Any:
+        if not self.inside:
+            for x in args:
+                if isinstance(x, arrays.ndarray) and x.ndim:  # it may be a tensor on the CPU
+                    next(y for y in args if isinstance(y, DeviceValue)).refuse(operation.name)
+        if operation.definition is not None and not _calls.is_known(operation):
+            return self.by_definition(operation, args, options)
+        return self.run_on_parts(operation, args, options)
+
+    def by_definition(self, operation: Any, args: tuple[Any, ...], options: dict[str, Any]) -> Any:
+        self._state.depth += 1
+        try:
+            found = operation.definition(*args, **options)
+        finally:
+            self._state.depth -= 1
+        place = place_of((*args, *options.values()))
+        if isinstance(found, (tuple, list)):
+            return tuple([_on(y, place) for y in found])
+        return _on(found, place)
+
+    def run_on_parts(self, operation: Any, args: tuple[Any, ...], options: dict[str, Any]) -> Any:
+        if operation.name == "to_device":
+            return operation.forward(*args, **options)
+        if operation.view:
+            return _views(operation, args, options)
+        if not _calls.is_known(operation) or _sized_by_values(operation, options):
+            return on_host(operation, args, options)
+        found = _calls.run(operation, args, options)
+        return on_host(operation, args, options) if found is NotImplemented else found
+
+    def run_elementwise(self, operation: Any, args: Any, options: dict[str, Any]) -> Any:
+        return self.run_on_parts(operation, tuple(args), options)
+
+    def below(self, x: Any) -> tuple[Any, bool]:
+        return (x, True)
+
+    def write(self, target: Any, result: Any, moves: bool = True) -> None:
+        memory = target.memory
+        same = (result.shape, result.dtype) == (target.shape, target.dtype)
+        if same and not target.steps and isinstance(result, DeviceValue):
+            memory.array = result.array
+        else:
+            memory.array = _calls.written(target, result)
+
+
+def _views(operation: Any, args: tuple[Any, ...], options: dict[str, Any]) -> Any:
+    source = args[0]
+    found = operation.forward(source.layout, **options)
+    if isinstance(found, (tuple, list)):
+        return tuple([source.part(y, Step(operation, options, i)) for i, y in enumerate(found)])
+    return source.part(found, Step(operation, options, None))
+
+
+def _sized_by_values(operation: Any, options: dict[str, Any]) -> bool:
+    """Whether the size of the result depends on values, which XLA must not."""
+    if operation.name == "index":
+        return any(getattr(raw(x), "dtype", None) == np.dtype(bool) for x in options["where"])
+    return operation.name in SIZED_BY_VALUES or operation.random
+
+
+def on_host(operation: Any, args: tuple[Any, ...], options: dict[str, Any]) -> Any:
+    """An operation on NumPy, of copies of its operands. Its results are put on the device."""
+    place = place_of((*args, *options.values()))
+    values = [seen(_bare(x)) for x in args]
+    found = operation.compute(values, {name: seen(_bare(x)) for name, x in options.items()})
+    if isinstance(found, (tuple, list)):
+        return tuple([put(y, place) for y in found])
+    return put(found, place)
+
+
+def _on(x: Any, place: Any) -> Any:
+    """A result on a device. What does not depend on the operands may have been made on the CPU."""
+    x = raw(x)
+    return x if isinstance(x, Lifted) else put(x, place)
+
+
+def _bare(x: Any) -> Any:
+    return type(x)(map(_bare, x)) if type(x) in (list, tuple) else raw(x)
+
+
+def place_of(values: Any) -> Any:
+    """The device of the first value that is on one."""
+    for x in values:
+        x = raw(x)
+        if isinstance(x, DeviceValue):
+            return x.memory.place
+        if type(x) in (list, tuple) and (found := place_of(x)) is not None:
+            return found
+    return None
+
+
+Lifted.device_level = DeviceLevel()

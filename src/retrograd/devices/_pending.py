@@ -1,0 +1,32 @@
+"""What was expected of operands and is not known yet: waiting for a device would stop the program
+at every index. It is asked when a value is read from a device, which waits anyway."""
+
+from __future__ import annotations
+
+from typing import Any
+
+_MANY = 256
+_expected: list[tuple[str, Any]] = []
+
+
+def note(name: str, holds: Any) -> None:
+    """Note that what an operation expects of its indices is being computed."""
+    _expected.append((name, holds))
+    if len(_expected) > _MANY:
+        _check(_expected.pop(0))
+
+
+def check() -> None:
+    """IndexError if some operation so far was given indices out of range."""
+    while _expected:
+        _check(_expected.pop(0))
+
+
+def _check(expected: tuple[str, Any]) -> None:
+    name, holds = expected
+    if not holds:
+        _expected.clear()
+        raise IndexError(
+            f"{name}(): index out of range. An operation on a device had started when this became "
+            "known, so the line that called it comes earlier; on the CPU the error names it."
+        )

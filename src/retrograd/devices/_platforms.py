@@ -1,0 +1,102 @@
+"""Which devices there are, and what JAX calls them."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+from functools import cache
+from typing import Any
+
+from retrograd.devices import _pending
+
+# The names of devices, and the platforms of JAX that they stand for.
+PLATFORMS = {"cuda": ("cuda", "rocm"), "tpu": ("tpu",), "xla:cpu": ("cpu",), "xla": (None,)}
+INSTALL = "pip install 'retrograd[xla]'"
+
+
+@cache
+def jax() -> Any:
+    """JAX itself, imported when it is first asked for, with all lowerings."""
+    if importlib.util.find_spec("jax") is None:
+        raise ModuleNotFoundError(
+            f"tensors on a device need JAX, which is not installed: {INSTALL} (for NVIDIA GPUs "
+            "also: pip install 'jax[cuda12]')"
+        )
+    from retrograd.compiler import xla
+
+    xla.load()
+    return importlib.import_module("jax")
+
+
+_devices: dict[str, list[Any]] = {}
+
+
+def all_of(kind: str) -> list[Any]:
+    """JAX's devices of a type, such as ``"cuda"``. None of them if there is no such hardware."""
+    if kind not in _devices:
+        module = jax()
+        found: list[Any] = []
+        for platform in PLATFORMS[kind]:
+            try:
+                found += module.local_devices(backend=platform)
+            except RuntimeError:  # JAX's words for a platform that is not there
+                continue
+        _devices[kind] = found
+    return _devices[kind]
+
+
+# What JAX needs to use an accelerator. Without it there is none, and JAX need not be imported.
+_PLUGINS = {"cuda": "jax_plugins", "tpu": "libtpu"}
+
+
+def count(kind: str) -> int:
+    """How many devices there are of a type. Without JAX there are none."""
+    needed = ("jax", _PLUGINS.get(kind, "jax"))
+    if kind not in _devices and any(importlib.util.find_spec(name) is None for name in needed):
+        return 0
+    return len(all_of(kind))
+
+
+_current: dict[str, int] = {}  # the index of the device that a name without one stands for
+
+
+def current(kind: str) -> int:
+    """The index of the device that is meant by a name without an index."""
+    return _current.get(kind, 0)
+
+
+def set_current(kind: str, index: int) -> None:
+    device_of(kind, index)
+    _current[kind] = index
+
+
+def device_of(kind: str, index: int | None) -> Any:
+    """JAX's device by type and index; RuntimeError if it is not there."""
+    if kind in _PLUGINS and not count(kind):
+        needs = {"cuda": "'jax[cuda12]'", "tpu": "'jax[tpu]'"}[kind]
+        missing = any(importlib.util.find_spec(x) is None for x in ("jax", _PLUGINS[kind]))
+        why = f"{INSTALL} {needs}" if missing else "JAX finds no such hardware, or no driver for it"
+        raise RuntimeError(
+            f"device '{kind}' is not available: retrograd computes on the CPU with NumPy, and on "
+            f"other devices with XLA ({why}). Use device='cpu', or leave it out."
+        )
+    found = all_of(kind)
+    number = current(kind) if index is None else index
+    if number >= len(found):
+        raise RuntimeError(
+            f"there is no device '{kind}:{number}': there {_are(len(found))} of this type."
+        )
+    return found[number]
+
+
+def _are(number: int) -> str:
+    return "is one" if number == 1 else f"are {number}"
+
+
+def synchronize() -> None:
+    """Wait until everything is computed that was asked for: a device computes in order."""
+    module = jax()
+    for devices in _devices.values():
+        for device in devices:
+            (module.device_put(0, device) + 0).block_until_ready()
+    _pending.check()

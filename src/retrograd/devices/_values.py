@@ -1,0 +1,227 @@
+"""What a tensor on a device holds: a part of some memory there.
+
+XLA's arrays never change, and memory does. ``Memory`` refers to the array that holds its present
+contents; a write puts another array in its place. A value is all of a memory, or a part of it, by
+the views that lead there. Views are taken inside of the operation that uses them, where XLA need
+not copy anything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NoReturn
+
+from retrograd import arrays
+from retrograd.autograd._levels import as_tensor
+from retrograd.compiler._program import Step
+from retrograd.devices import _pending, _platforms
+from retrograd.ops._lifted import Lifted, LooksAtValues
+
+np = arrays.programs.numpy
+
+
+class Memory:
+    """Memory on a device: XLA's array of what it holds now."""
+
+    __slots__ = ("array", "layout", "place")
+
+    def __init__(self, array: Any, place: Any) -> None:
+        self.array = array
+        self.place = place  # the device, as users name it
+        self.layout: Any = None  # made on demand
+
+
+class OnDeviceError(LooksAtValues):
+    """Code that needs an array on the CPU was given a value on a device."""
+
+    transform = "a device"
+
+
+_marked: dict[Any, Any] = {}
+
+
+def marked(dtype: Any) -> Any:
+    """A dtype that is equal to another, but not the same object. Fast paths compare by identity,
+    and so leave values on devices to the general path, without having to ask for them."""
+    result = _marked.get(dtype)
+    if result is None:
+        result = _marked[dtype] = np.dtype(dtype, metadata={"on": "a device"})
+    return result
+
+
+class DeviceValue(Lifted):
+    """All of a memory on a device, or a part of it.
+
+    ``layout`` is an array that lies in reserved memory just as the value would in the device's, and
+    that is never looked at: it knows strides, offsets, and what overlaps what.
+    """
+
+    __slots__ = ("_layout", "dtype", "memory", "shape", "steps")
+
+    level: Any
+    shape: tuple[int, ...]
+    dtype: Any
+
+    def __init__(self, memory: Memory, shape: Any, dtype: Any) -> None:
+        self.level = Lifted.device_level
+        self.memory = memory
+        self.shape = shape
+        self.dtype = marked(dtype)
+        self.steps: tuple[Step, ...] = ()
+        self._layout: Any = None
+
+    @property
+    def layout(self) -> Any:
+        """An array with the strides of the value. Its elements mean nothing."""
+        if self._layout is None:
+            memory = self.memory
+            if memory.layout is None:
+                memory.layout = arrays.layout.reserved(memory.array.shape, self.dtype)
+            self._layout = memory.layout
+        return self._layout
+
+    def part(self, layout: Any, step: Step) -> DeviceValue:
+        """A view of it."""
+        view = DeviceValue(self.memory, layout.shape, layout.dtype)
+        view._layout = layout
+        view.steps = (*self.steps, step)
+        return view
+
+    def apart(self) -> DeviceValue:
+        """The same contents in memory of their own. Nothing is copied: it is written elsewhere."""
+        if self.steps:
+            from retrograd.ops.copies import clone
+
+            copy: DeviceValue = clone(self)
+            return copy
+        return DeviceValue(Memory(self.memory.array, self.memory.place), self.shape, self.dtype)
+
+    @property
+    def array(self) -> Any:
+        """XLA's array of the elements."""
+        return self.memory.array if not self.steps else self.apart().memory.array
+
+    @property
+    def host(self) -> Any:
+        """The elements as a NumPy array, a copy."""
+        _pending.check()
+        return np.array(self.array)
+
+    @property
+    def inner(self) -> Any:
+        return self.host
+
+    @property
+    def shared(self) -> Any:
+        return None
+
+    @property
+    def strides(self) -> tuple[int, ...]:
+        strides: tuple[int, ...] = self.layout.strides
+        return strides
+
+    def hold(self, as_tensor: Callable[[Any], Any]) -> None:
+        pass
+
+    def detached(self) -> Lifted:
+        return self
+
+    def as_gradient(self) -> Lifted:
+        return self.apart()
+
+    def placed(self, x: Any) -> Any:
+        return put(x, self.memory.place)
+
+    def plus(self, g: Any) -> Any:
+        self.level.write(self, Lifted.operations["add"](self, g))
+        return self
+
+    def filled(self, value: Any) -> DeviceValue:
+        """A new value like this one, whose elements are all the same."""
+        return filled(self.shape, self.dtype, value, self.memory.place)
+
+    def update(self, kernel: Any, operands: Any, numbers: Any) -> None:
+        """Do what a kernel of an optimizer does to this parameter and its state."""
+        from retrograd.devices._updates import update
+
+        update(kernel, operands, numbers)
+
+    # -- elements ------------------------------------------------------------------------------
+
+    def item(self) -> Any:
+        return self.host.item()
+
+    def tolist(self) -> Any:
+        return self.host.tolist()
+
+    def text(self, suffixes: str) -> str:
+        return f"{repr(as_tensor(self.host))[:-1]}, device='{self.memory.place}'{suffixes})"
+
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **named: Any) -> Any:
+        operation = Lifted.operations.get(ufunc.__name__)
+        if operation is None or method != "__call__" or named:
+            if self.level.looks:
+                return getattr(ufunc, method)(*map(seen, inputs), **named)
+            self.refuse(ufunc.__name__)
+        return operation(*inputs)
+
+    def __array_function__(self, function: Any, *given: Any) -> Any:
+        if not self.level.looks:
+            self.refuse(function.__name__)
+        _, args, named = given
+        return function(*map(seen, args), **{name: seen(x) for name, x in named.items()})
+
+    def __array__(self, *given: Any, **named: Any) -> Any:
+        if not self.level.looks:
+            self.refuse("the array")
+        return self.host.__array__(*given)
+
+    def __getitem__(self, index: Any) -> Any:
+        if not self.level.looks:
+            self.refuse("an element")
+        return self.host[index]
+
+    def __bool__(self) -> bool:
+        return bool(self.item())
+
+    def refuse(self, what: str) -> NoReturn:
+        raise OnDeviceError(f"{what} of a tensor on the device {self.memory.place}")
+
+
+def seen(x: Any) -> Any:
+    """A value as a NumPy array; lists of values likewise."""
+    if isinstance(x, DeviceValue):
+        return x.host
+    if type(x) in (list, tuple):
+        return type(x)(map(seen, x))
+    return x
+
+
+# -- to and from devices ---------------------------------------------------------------------
+
+
+def put(data: Any, place: Any) -> DeviceValue:
+    """A copy of an array, or of a value on another device, on a device."""
+    target = _platforms.device_of(place.type, place.index)
+    given = data.array if isinstance(data, DeviceValue) else np.array(data)
+    with _platforms.jax().enable_x64(True):
+        found = _platforms.jax().device_put(given, target)
+    if found is given:
+        found = found.copy()
+    return DeviceValue(Memory(found, numbered(place)), tuple(data.shape), data.dtype)
+
+
+def filled(shape: tuple[int, ...], dtype: Any, value: Any, place: Any) -> DeviceValue:
+    """A new value whose elements are all the same."""
+    target = _platforms.device_of(place.type, place.index)
+    jax = _platforms.jax()
+    with jax.enable_x64(True):
+        found = jax.numpy.full(shape, value, dtype, device=target)
+    return DeviceValue(Memory(found, numbered(place)), shape, dtype)
+
+
+def numbered(place: Any) -> Any:
+    """A device with its index, as tensors know it."""
+    if place.index is not None:
+        return place
+    return type(place)(place.type, _platforms.current(place.type))

@@ -1,0 +1,288 @@
+"""Programs on the device ``xla:cpu``, run by tests/devices/test_on_devices.py in a process of their
+own."""
+
+from __future__ import annotations
+
+import copy
+import io
+from typing import Any
+
+import numpy as np
+import pytest
+
+import retrograd as torch
+from retrograd import nn
+from retrograd.nn import functional as F
+
+DEVICE = "xla:cpu"
+HERE = torch.device(DEVICE, 0)
+
+
+def made(*values: Any, **options: Any) -> Any:
+    return torch.tensor(*values, device=DEVICE, **options)
+
+
+def test_tensors_know_their_device_and_move() -> None:
+    x = made([1.0, 2.0])
+    assert (x.device, x.is_cpu, x.is_cuda, x.get_device()) == (HERE, False, False, 0)
+    assert repr(x) == "tensor([1., 2.], device='xla:cpu:0')"
+    assert repr(made([2.0], requires_grad=True)) == (
+        "tensor([2.], device='xla:cpu:0', requires_grad=True)"
+    )
+    assert x.to(DEVICE) is x
+    assert x.to(torch.device(DEVICE)) is x
+    assert x.to(HERE) is x
+    back = x.cpu()
+    assert back.device == torch.device("cpu")
+    back[0] = 9
+    assert x.tolist() == [1.0, 2.0]
+    assert x.to("cpu", torch.float64).dtype is torch.float64
+    assert torch.ones(2).to(x).device == HERE
+    assert (x.sum().item(), float(x[0]), bool(x[1] > 1)) == (3.0, 1.0, True)
+    assert x.numpy(force=True).tolist() == [1.0, 2.0]
+    with pytest.raises(TypeError, match=r"can't convert xla:cpu:0 device type tensor to numpy\. "):
+        x.numpy()
+    assert copy.deepcopy(x).device == HERE
+
+
+@pytest.mark.parametrize("make", [
+    lambda d: torch.zeros(2, 3, device=d), lambda d: torch.ones(2, dtype=torch.int32, device=d),
+    lambda d: torch.arange(4, device=d), lambda d: torch.full((2,), 3.5, device=d),
+    lambda d: torch.eye(2, device=d), lambda d: torch.linspace(0, 1, 3, device=d),
+    lambda d: torch.randn(3, device=d), lambda d: torch.randint(0, 9, (3,), device=d),
+    lambda d: torch.zeros_like(torch.ones(2, device=d)), lambda d: torch.randperm(5, device=d),
+    lambda d: torch.ones(2, device=d).new_full((2,), 4), lambda d: torch.tensor(True, device=d),
+    lambda d: torch.empty(2, 0, device=d), lambda d: torch.as_tensor([1, 2], device=d),
+    lambda d: torch.rand_like(torch.ones(2, device=d)),
+    lambda d: F.dropout(torch.ones(9, device=d), 0.5),
+])  # fmt: skip
+def test_new_tensors_are_those_of_the_cpu(make: Any) -> None:
+    torch.manual_seed(3)
+    expected = make("cpu")
+    torch.manual_seed(3)
+    found = make(DEVICE)
+    assert found.device == HERE
+    assert found.dtype is expected.dtype
+    assert torch.equal(found.cpu(), expected)
+    torch.manual_seed(3)
+    with torch.device(DEVICE):
+        assert torch.equal(make(None).cpu(), expected)
+
+
+def test_tensors_of_two_devices_are_refused() -> None:
+    x, y = made([1.0, 2.0]), torch.ones(2)
+    words = "Expected all tensors to be on the same device, but found at least two devices, "
+    for call in (
+        lambda: x + y, lambda: y * x, lambda: torch.cat([x, y]), lambda: x.add_(y),
+        lambda: y.add_(x), lambda: torch.where(x > 0, x, y), lambda: F.linear(x, y.expand(1, 2)),
+        lambda: torch.atan2(y, x),
+    ):  # fmt: skip
+        with pytest.raises(RuntimeError, match=words):
+            call()
+    assert (x * torch.tensor(3.0)).tolist() == [3.0, 6.0]  # a number may come from the CPU
+    assert y.copy_(x).tolist() == [1.0, 2.0]
+    assert x.copy_(torch.zeros(2)).tolist() == [0.0, 0.0]
+
+
+def test_there_is_no_such_device() -> None:
+    with pytest.raises(RuntimeError, match=r"device 'cuda' is not available: .*'jax\[cuda12\]'"):
+        torch.ones(2, device="cuda")
+    with pytest.raises(RuntimeError, match="there is no device 'xla:cpu:5': there is one of"):
+        torch.ones(2, device="xla:cpu:5")
+    assert not torch.cuda.is_available()
+    assert torch.ones(1, device="xla").device.type == "xla"
+
+
+def test_gradients() -> None:
+    x = made([1.0, 2.0, 3.0], requires_grad=True)
+    seen: list[Any] = []
+    x.register_hook(lambda g: seen.append(g.device))
+    y = (x.exp() * x).sum()
+    (g,) = torch.autograd.grad(y, x, create_graph=True)
+    np.testing.assert_allclose(g.tolist(), (np.exp([1, 2, 3]) * [2, 3, 4]).tolist(), rtol=1e-6)
+    g.sum().backward()
+    expected = (np.exp([1, 2, 3]) * [3, 4, 5]).tolist()
+    np.testing.assert_allclose(x.grad.tolist(), expected, rtol=1e-6)
+    assert x.grad.device == HERE
+    assert seen == [HERE, HERE]
+    before = x.grad
+    (2 * x).sum().backward()
+    assert x.grad is before
+    np.testing.assert_allclose(x.grad.tolist(), [e + 2 for e in expected], rtol=1e-6)
+    # One gradient for two leaves: each has memory of its own.
+    a, b = made([1.0], requires_grad=True), made([1.0], requires_grad=True)
+    (a + b).sum().backward()
+    a.grad.mul_(7)
+    assert b.grad.tolist() == [1.0]
+    on_cpu = torch.ones(2, requires_grad=True)
+    (on_cpu.to(DEVICE) * 3).sum().backward()
+    assert on_cpu.grad.device.type == "cpu"
+    assert on_cpu.grad.tolist() == [3.0, 3.0]
+
+
+def test_views_share_memory_and_writes_are_recorded() -> None:
+    x = torch.zeros(3, 4, device=DEVICE)
+    row, column, turned = x[1], x[:, 2], x.t()
+    row += 5
+    column.mul_(2)
+    turned[0] = 7
+    x.diagonal().sub_(1)
+    expected = [[6.0, 0.0, 0.0, 0.0], [7.0, 4.0, 10.0, 5.0], [7.0, 0.0, -1.0, 0.0]]
+    assert x.tolist() == expected
+    assert row.tolist() == expected[1]
+    assert turned.stride() == (1, 4)
+    assert row.storage_offset() == 4
+    a = torch.ones(3, device=DEVICE, requires_grad=True)
+    b = a * 2
+    b[1:].mul_(a[:2])
+    b.sum().backward()
+    assert a.grad.tolist() == [4.0, 4.0, 2.0]
+    c = a.exp()
+    with torch.no_grad():
+        c.add_(1)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        c.sum().backward()
+    shared = a.detach()
+    shared.zero_()
+    assert a.tolist() == [0.0, 0.0, 0.0]
+    d = a.detach().clone()
+    d.fill_(3)
+    assert a.tolist() == [0.0, 0.0, 0.0]
+
+
+def test_values_decide_and_bad_indices_are_found() -> None:
+    x = made([[1.0, -2.0], [3.0, 4.0]])
+    assert x[x > 0].tolist() == [1.0, 3.0, 4.0]
+    assert x.nonzero().device == HERE
+    x[x < 0] = 0
+    assert x.tolist() == [[1.0, 0.0], [3.0, 4.0]]
+    for call in (
+        lambda: x[made([2])], lambda: x.gather(0, made([[5]])),
+        lambda: F.embedding(made([9]), x), lambda: F.cross_entropy(x, made([0, 7])),
+    ):  # fmt: skip
+        with pytest.raises(IndexError):
+            call().tolist()
+    with pytest.raises(RuntimeError, match="singular"):
+        torch.linalg.inv(torch.zeros(2, 2, device=DEVICE))
+    with pytest.raises(RuntimeError, match=r"mat1 and mat2 shapes cannot be multiplied"):
+        x @ torch.ones(3, 3, device=DEVICE)
+
+
+def test_transforms_and_custom_functions() -> None:
+    x = made([[1.0, 2.0], [3.0, 4.0]])
+    assert torch.vmap(lambda r: r.sum())(x).tolist() == [3.0, 7.0]
+    _, tangent = torch.func.jvp(torch.square, (x,), (torch.ones_like(x),))
+    assert tangent.device == HERE
+    assert tangent.tolist() == [[2.0, 4.0], [6.0, 8.0]]
+    assert torch.func.grad(lambda t: (t**3).sum())(x).tolist() == [[3.0, 12.0], [27.0, 48.0]]
+
+    class Double(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, t: Any) -> Any:
+            ctx.save_for_backward(t)
+            return t * 2
+
+        @staticmethod
+        def backward(ctx: Any, g: Any) -> Any:
+            (t,) = ctx.saved_tensors
+            return g * t
+
+    leaf = x.clone().requires_grad_()
+    Double.apply(leaf).sum().backward()
+    assert leaf.grad.tolist() == x.tolist()
+
+
+class GPT(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.tokens, self.places = nn.Embedding(11, 8), nn.Embedding(6, 8)
+        self.norm1, self.norm2, self.end = nn.LayerNorm(8), nn.LayerNorm(8), nn.LayerNorm(8)
+        self.mix, self.out = nn.Linear(8, 24), nn.Linear(8, 8)
+        self.up, self.down = nn.Linear(8, 16), nn.Linear(16, 8)
+
+    def forward(self, ids: Any) -> Any:
+        b, t = ids.shape
+        x = self.tokens(ids) + self.places(torch.arange(t, device=ids.device))
+        q, k, v = (y.view(b, t, 2, 4).transpose(1, 2) for y in self.mix(self.norm1(x)).split(8, 2))
+        y = F.scaled_dot_product_attention(q, k, v, is_causal=True)
+        x = x + self.out(y.transpose(1, 2).reshape(b, t, 8))
+        x = x + self.down(F.gelu(self.up(self.norm2(x))))
+        return F.linear(self.end(x), self.tokens.weight)
+
+
+def mlp() -> Any:
+    return nn.Sequential(nn.Linear(5, 8), nn.BatchNorm1d(8), nn.ReLU(), nn.Dropout(0.2),
+                         nn.Linear(8, 3))  # fmt: skip
+
+
+def trained(device: str, model: str, optimizer: Any, steps: int = 4) -> tuple[list[float], Any]:
+    torch.manual_seed(0)
+    net = (GPT() if model == "gpt" else mlp()).to(device)
+    opt = optimizer(net.parameters())
+    schedule = torch.optim.lr_scheduler.StepLR(opt, 2, 0.5)
+    torch.manual_seed(1)
+    losses = []
+    for _ in range(steps):
+        if model == "gpt":
+            ids = torch.randint(0, 11, (3, 6)).to(device)
+            loss = F.cross_entropy(net(ids[:, :-1]).flatten(0, 1), ids[:, 1:].flatten())
+        else:
+            x, y = torch.randn(8, 5).to(device), torch.randint(0, 3, (8,)).to(device)
+            loss = F.cross_entropy(net(x), y)
+        opt.zero_grad()
+        loss.backward()
+        nn.utils.clip_grad_norm_(net.parameters(), 1.0)
+        opt.step()
+        schedule.step()
+        losses.append(loss.item())
+    return losses, (net, opt)
+
+
+@pytest.mark.parametrize(("model", "optimizer"), [
+    ("mlp", lambda p: torch.optim.SGD(p, 0.1, momentum=0.9)),
+    pytest.param("gpt", lambda p: torch.optim.AdamW(p, 1e-2), marks=pytest.mark.long),
+])  # fmt: skip
+def test_training_follows_the_cpu(model: str, optimizer: Any) -> None:
+    expected, (on_cpu, _) = trained("cpu", model, optimizer)
+    found, (net, opt) = trained(DEVICE, model, optimizer)
+    np.testing.assert_allclose(found, expected, atol=1e-4)
+    for a, b in zip(net.parameters(), on_cpu.parameters(), strict=True):
+        assert a.device == HERE
+        assert a.grad.device == HERE
+        if model == "mlp":  # Adam makes steps of gradients that are nothing but rounding
+            np.testing.assert_allclose(a.tolist(), b.tolist(), atol=1e-4)
+    state = opt.state_dict()
+    other = (GPT() if model == "gpt" else mlp()).to(DEVICE)
+    other.load_state_dict(net.state_dict())
+    assert torch.equal(next(iter(other.parameters())), next(iter(net.parameters())))
+    again = optimizer(other.parameters())
+    again.load_state_dict(state)
+    kept = [x for s in again.state.values() for x in s.values() if getattr(x, "ndim", 0)]
+    assert kept
+    assert all(x.device == HERE for x in kept)
+
+
+def test_files_and_loaders() -> None:
+    layer = nn.Linear(2, 1).to(DEVICE)
+    file = io.BytesIO()
+    torch.save(layer.state_dict(), file)
+    for place, expected in ((None, "cpu"), ("cpu", "cpu"), (DEVICE, "xla:cpu:0")):
+        file.seek(0)
+        state = torch.load(file, map_location=place)
+        assert str(state["weight"].device) == expected
+        assert state["weight"].tolist() == layer.weight.tolist()
+    nn.Linear(2, 1).load_state_dict(layer.state_dict())  # from a device to the CPU
+    data = torch.utils.data.TensorDataset(torch.ones(4, 2))
+    for (batch,) in torch.utils.data.DataLoader(data, batch_size=2, pin_memory=True):
+        assert layer(batch.to(DEVICE, non_blocking=True)).device == HERE
+
+
+def test_an_operation_is_compiled_once_for_a_signature() -> None:
+    from retrograd.devices import _calls
+
+    x = made([1.0, 2.0, 3.0])
+    (x * 1.5).tolist()
+    before = len(_calls._calls)
+    for number in (2.5, 3.5):
+        assert (x * number).tolist() == [number, 2 * number, 3 * number]
+    assert len(_calls._calls) == before

@@ -1,0 +1,84 @@
+"""Tensors on devices, by the device ``xla:cpu``, in processes of their own: JAX starts threads,
+which must not be in a process that forks. Samples are compared with NumPy: one in 400 by default,
+and all with the exhaustive tests."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import retrograd as torch
+
+HERE = Path(__file__).parent
+TESTS = HERE.parent
+needs_jax = pytest.mark.skipif(importlib.util.find_spec("jax") is None, reason="needs JAX")
+
+
+def run(*arguments: str) -> str:
+    """What a Python process prints, which must succeed."""
+    source = str(Path(torch.__file__).parents[1])
+    path = os.pathsep.join([source, str(TESTS), str(TESTS / "compiler")])
+    environment = {**os.environ, "PYTHONPATH": path, "JAX_PLATFORMS": "cpu",
+                   "XLA_FLAGS": "--xla_backend_optimization_level=0"}  # fmt: skip
+    done = subprocess.run(
+        [sys.executable, *arguments], capture_output=True, text=True, cwd=HERE, env=environment
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def samples(start: int, step: int) -> None:
+    found = json.loads(run("device_samples.py", str(start), str(step)).splitlines()[-1])
+    assert not found["problems"], "\n".join(found["problems"])
+    assert found["counts"]["the same"] > 5 * found["counts"].get("refused on the CPU", 0)
+
+
+def test_jax_is_imported_only_when_asked_for() -> None:
+    run("-c", "import sys, retrograd as torch\ntorch.device('cuda'); torch.ones(2, device='cpu')\n"
+              "torch.cuda.is_available()\nassert 'jax' not in sys.modules")  # fmt: skip
+
+
+def test_without_jax_it_says_what_to_install() -> None:
+    text = run("-c", "import sys; sys.modules['jax'] = None\nimport retrograd\n"
+                     "try: retrograd.ones(2, device='xla:cpu')\n"
+                     "except ModuleNotFoundError as error: print(error)")  # fmt: skip
+    assert text.startswith("tensors on a device need JAX, which is not installed: pip install 'ret")
+
+
+def test_names_of_devices() -> None:
+    assert repr(torch.device("xla:cpu")) == "device(type='xla:cpu')"
+    assert repr(torch.device("xla:cpu:1")) == "device(type='xla:cpu', index=1)"
+    assert repr(torch.device("xla:1")) == "device(type='xla', index=1)"
+    assert str(torch.device("tpu")) == "tpu"
+    with pytest.raises(RuntimeError, match="Invalid device string: 'xla:gpu'"):
+        torch.device("xla:gpu")
+    with pytest.raises(RuntimeError, match="device 'mps' is not available"):
+        torch.ones(2, device="mps")
+
+
+@needs_jax
+def test_programs_on_a_device() -> None:
+    run("-m", "pytest", "-q", "-p", "no:cacheprovider", "device_programs.py")
+
+
+@needs_jax
+@pytest.mark.long
+def test_long_programs_on_a_device() -> None:
+    run("-m", "pytest", "-q", "-p", "no:cacheprovider", "-m", "long", "device_programs.py")
+
+
+@needs_jax
+def test_samples_on_a_device() -> None:
+    samples(0, 400)
+
+
+@needs_jax
+@pytest.mark.exhaustive
+def test_all_samples_on_a_device() -> None:
+    samples(0, 1)
