@@ -117,6 +117,12 @@ class DeviceValue(Lifted):
 
     @property
     def strides(self) -> tuple[int, ...]:
+        if self._layout is None and self.memory.layout is None:  # row by row
+            step, found = int(self.dtype.itemsize), []
+            for size in reversed(self.shape):
+                found.append(step)
+                step *= max(size, 1)
+            return tuple(reversed(found))
         strides: tuple[int, ...] = self.layout.strides
         return strides
 
