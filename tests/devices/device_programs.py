@@ -114,6 +114,10 @@ def test_gradients() -> None:
     (a + b).sum().backward()
     a.grad.mul_(7)
     assert b.grad.tolist() == [1.0]
+    power = torch.linalg.matrix_power(torch.ones(2, 2, device=DEVICE, requires_grad=True), 0)
+    assert power.device == HERE
+    (zeros,) = torch.autograd.grad((a * 1).copy_(b).sum(), a)
+    assert (zeros.device, zeros.tolist()) == (HERE, [0.0])
     on_cpu = torch.ones(2, requires_grad=True)
     (on_cpu.to(DEVICE) * 3).sum().backward()
     assert on_cpu.grad.device.type == "cpu"
@@ -246,6 +250,8 @@ def test_training_follows_the_cpu(model: str, optimizer: Any) -> None:
     expected, (on_cpu, _) = trained("cpu", model, optimizer)
     found, (net, opt) = trained(DEVICE, model, optimizer)
     np.testing.assert_allclose(found, expected, atol=1e-4)
+    for a, b in zip(net.buffers(), on_cpu.buffers(), strict=True):
+        np.testing.assert_allclose(a.tolist(), b.tolist(), atol=1e-5)
     for a, b in zip(net.parameters(), on_cpu.parameters(), strict=True):
         assert a.device == HERE
         assert a.grad.device == HERE
@@ -275,6 +281,75 @@ def test_files_and_loaders() -> None:
     data = torch.utils.data.TensorDataset(torch.ones(4, 2))
     for (batch,) in torch.utils.data.DataLoader(data, batch_size=2, pin_memory=True):
         assert layer(batch.to(DEVICE, non_blocking=True)).device == HERE
+
+
+@pytest.mark.parametrize("optimizer", [
+    lambda p: torch.optim.AdamW(p, 1e-2), lambda p: torch.optim.SGD(p, 0.1, momentum=0.9),
+])  # fmt: skip
+def test_a_compiled_step_stays_on_the_device(optimizer: Any) -> None:
+    found = []
+    for device in ("cpu", DEVICE):
+        torch.manual_seed(0)
+        net = nn.Sequential(nn.Linear(5, 8), nn.Tanh(), nn.LayerNorm(8), nn.Linear(8, 3)).to(device)
+        opt = optimizer(net.parameters())
+
+        def step(x: Any, y: Any, net: Any = net, opt: Any = opt) -> Any:
+            opt.zero_grad()
+            loss = F.cross_entropy(net(x), y)
+            loss.backward()
+            opt.step()
+            return loss
+
+        run = step if device == "cpu" else torch.compile(step, fullgraph=True)
+        torch.manual_seed(1)
+        losses = []
+        for _ in range(5):
+            old = net[0].weight._data.memory.array if device != "cpu" else None
+            x, y = torch.randn(4, 5).to(device), torch.randint(0, 3, (4,)).to(device)
+            losses.append(run(x, y).item())
+        found.append(losses)
+    np.testing.assert_allclose(found[1], found[0], atol=1e-5)
+    assert len(run.entries) == 2  # without, and with the state of the optimizer
+    assert {p.device for p in net.parameters()} == {HERE}
+    assert {p.grad.device for p in net.parameters()} == {HERE}
+    kept = [x for s in opt.state.values() for x in s.values() if x.ndim]
+    assert {x.device for x in kept} == {HERE}
+    # The memory of parameters was given to XLA, unless somebody else refers to it.
+    assert not old.is_deleted()
+    del old
+    memory = net[0].weight._data.memory
+    parts = [p for s in run.last.function.steps for p in getattr(s[0], "variants", {}).values()]
+    assert any(given for part in parts for _, given in part.calls)
+    before = net[0].weight.detach().clone()
+    run(x, y)
+    assert net[0].weight._data.memory is memory
+    assert not torch.equal(before, net[0].weight)
+    assert before.isfinite().all()
+
+
+def test_a_compiled_function_has_a_gradient() -> None:
+    f = torch.compile(lambda t: (t.sin() * torch.arange(3, device=t.device)).sum())
+    x = made([1.0, 2.0, 3.0], requires_grad=True)
+    for k in range(1, 4):
+        y = f(x)
+        y.backward()
+        assert y.device == HERE
+        expected = [k * i * float(np.cos(i + 1)) for i in range(3)]
+        np.testing.assert_allclose(x.grad.tolist(), expected, rtol=1e-5, atol=1e-6)
+    assert f.eager_because is None
+
+
+def test_bfloat16() -> None:
+    x = torch.tensor([1.0, 2.0, 3.0], dtype=torch.bfloat16)
+    for f in (lambda t: t * 3 + 0.1, lambda t: t.softmax(0), lambda t: t @ t, torch.tanh,
+              lambda t: F.layer_norm(t, (3,))):  # fmt: skip
+        found = f(x.to(DEVICE))
+        assert found.dtype is torch.bfloat16
+        assert found.tolist() == pytest.approx(f(x).tolist(), rel=1e-2)
+    leaf = x.to(DEVICE).requires_grad_()
+    (leaf * leaf).sum().backward()
+    assert leaf.grad.dtype is torch.bfloat16
+    assert leaf.grad.tolist() == [2.0, 4.0, 6.0]
 
 
 def test_an_operation_is_compiled_once_for_a_signature() -> None:

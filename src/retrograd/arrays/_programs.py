@@ -42,7 +42,7 @@ def memory_of(x: Any) -> Any:
     """The object at the bottom that holds the memory of an array. A NumPy scalar has its own."""
     while isinstance(x, np.ndarray) and x.base is not None:
         x = x.base
-    return x
+    return getattr(x, "memory", x)  # that of a value on a device
 
 
 def in_layout_of(x: Raw, like: Any) -> Raw:

@@ -474,6 +474,8 @@ def _gradients(
                 targets[i],
             )
         if g is not None and not recorded:  # others may hold the same array
-            g = wrap(copies.clone(g) if isinstance(g, Lifted) else arrays.owned(g))
+            leaf = getattr(targets[i], "_data", None)
+            like = leaf if isinstance(leaf, Lifted) else None  # which may be on a device
+            g = wrap(copies.clone(g) if isinstance(g, Lifted) else arrays.owned(g, like))
         gradients.append(g)
     return gradients

@@ -22,6 +22,7 @@ from retrograd._source import line_number
 from retrograd.compiler import xla
 from retrograd.compiler._cost import Cost, cost_of
 from retrograd.compiler._entry import MISSED, Entry
+from retrograd.compiler._host_copies import HostCopies
 from retrograd.compiler._printing import source
 from retrograd.compiler._program import Program
 from retrograd.compiler._saving import module_text
@@ -149,13 +150,17 @@ class Compiled:
             self._give_up(seen.problem + ".", None)
             return self.function(*args, **named)
         names = names_for(seen, self.function)
-        level = TraceLevel() if self.backend == "numpy" else TraceLevel(False, xla.COMPOSITES)
-        trace = Trace(self.function, seen, names, _identifier(self.__name__), level)
-        result = trace.run(args, named)
-        with collector_paused():
-            entry = Entry(trace, self.backend)
-            if trace.reason is None or trace.recorded:
-                trace.verify(entry)
+        with HostCopies(seen.tensors) as copies:
+            on_numpy = self.backend == "numpy" and copies.place is None
+            level = TraceLevel() if on_numpy else TraceLevel(False, xla.COMPOSITES)
+            level.device = copies.place
+            trace = Trace(self.function, seen, names, _identifier(self.__name__), level)
+            result = trace.run(args, named)
+            with collector_paused():
+                entry = Entry(trace, self.backend)
+                if trace.reason is None or trace.recorded:
+                    trace.verify(entry)
+            copies.take_over(trace)
         if self.quiet and trace.reason is None and has_effects(entry):
             trace.reason = ("it changes what it can see.", None)
         if trace.reason is not None:

@@ -22,11 +22,13 @@ from retrograd.compiler._templates import REMOVED, Change, Fixed, Known, Nest, N
 from retrograd.compiler._tiles import with_tiles
 from retrograd.compiler._trace import Trace
 from retrograd.func._trees import unflatten
+from retrograd.ops._lifted import Lifted
 
 # What a backend does to a program after all passes, and how it makes a function of that.
 BACKENDS: dict[str, tuple[Callable[[Program], Program], Any]] = {
     "numpy": (with_tiles, _printing.function_of),
     "xla": (lambda program: program, xla.function_of),
+    "device": (lambda program: program, xla.function_on_device),
 }
 MISSED = object()  # what a program gives for a call that it is not for
 
@@ -37,6 +39,8 @@ class Entry:
     def __init__(self, trace: Trace, backend: str = "numpy") -> None:
         if trace.reason is not None:  # the function stays eager
             backend = "numpy"
+        elif trace.level.device is not None:
+            backend = "device"
         prepared, function_of = BACKENDS[backend]
         program = trace.make_program()
         self.eager_cost = measured(program)
@@ -107,6 +111,8 @@ class Entry:
             return found
         known = trace.watch.tensors
         values = (*trace.values, *trace.saved_values)
+        if (place := trace.level.device) is not None:
+            values = tuple([Plug.devices().put(y, place) for y in values])
         maker = Maker(self, known, values)
         maker.made.update(
             (o, x) for o, x in trace.tensors.items() if all(x is not y for y, _ in trace.recorded)
@@ -289,19 +295,27 @@ class CompiledFunction(Function):
             raise RuntimeError(SECOND_BACKWARD)
         known = iter(ctx.saved_tensors)
         saved = [next(known)._data if x is None else x for x in ctx.values]
-        given = [arrays.ascontiguous(g._data) for g in grads]
+        given = [g._data if isinstance(g._data, Lifted) else arrays.ascontiguous(g._data)
+                 for g in grads]  # fmt: skip
         found = iter(entry.backward(*saved, *given))
         gradients = [
-            wrap(arrays.copy(next(found))) if some else None for some in entry.pull.outputs
+            wrap(_apart(next(found))) if some else None for some in entry.pull.outputs
         ]
         return (None, None, None, None, *gradients)
+
+
+def _apart(x: Any) -> Any:
+    """A gradient that nobody else holds."""
+    return x.as_gradient() if isinstance(x, Lifted) else arrays.copy(x)
 
 
 def write_over(tensor: Any, value: Any) -> None:
     """Write a value over that of a tensor from outside, and count the write."""
     data = tensor._data = arrays.writable(tensor._data)
-    if data is not value:
-        arrays.write(data, value)
+    if isinstance(data, Lifted):  # on a device
+        data.level.write(data, value)
+    elif data is not value:
+        arrays.write(data, getattr(value, "host", value))
     version_of(tensor).bump()
 
 

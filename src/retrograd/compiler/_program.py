@@ -104,7 +104,10 @@ class Step:
         self.number = number
 
     def __call__(self, x: Any) -> Any:
-        found = self.operation.forward(x, **self.options)
+        if type(x) in arrays.RAW_CLASSES:
+            found = self.operation.forward(x, **self.options)
+        else:  # a value on a device
+            found = self.operation(x, **self.options)
         return found if self.number is None else found[self.number]
 
     def __repr__(self) -> str:

@@ -68,6 +68,7 @@ class TraceLevel(Level):
         "checked",
         "checking",
         "depends_on_numbers",
+        "device",
         "generators",
         "kept",
         "kernels",
@@ -92,6 +93,7 @@ class TraceLevel(Level):
         self.whole = whole
         self.kernels = kernels
         self.node: Any = None  # of the graph, whose rules are running
+        self.device: Any = None  # that the program is for, if it is not the CPU
         self.looked: tuple[str, Place] | None = None  # at which value, first, and where
         self.unknown: list[Any] = []  # tensors that came from nowhere that was looked at before
         self.kept: list[Any] = []  # arrays that constants were made of, so that ids stay theirs

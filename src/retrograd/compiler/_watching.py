@@ -25,6 +25,7 @@ from retrograd._source import is_own
 from retrograd.arrays._generator import Generator
 from retrograd.compiler._changing import asked_for, computes_only, effect_in
 from retrograd.func._trees import Shape
+from retrograd.ops._lifted import device_value
 from retrograd.optim._rules import RuleOptimizer
 from retrograd.tensor._tensor import Tensor
 
@@ -182,7 +183,7 @@ class Watch:
         self.locals.append(local)
         self.is_argument.append(argument)
         meta, data = x._meta, x._data
-        if not arrays.is_raw(data):
+        if not arrays.is_raw(data) and device_value(data) is not data:
             self.problem = "it is given a value under a transform"
             return
         kind = "Tensor" if type(x) is Tensor else self._object(type(x))
@@ -212,7 +213,7 @@ class Watch:
                 self._visit(hooks, f"m{number}.{attribute}", f"{path}.{attribute}", False)
 
     def _dtype(self, dtype: Any) -> str:
-        name = f"dtype_{dtype.name}"
+        name = f"dtype_{dtype.name}" + "_there" * (dtype.metadata is not None)  # on a device
         self.objects[name] = dtype
         return name
 

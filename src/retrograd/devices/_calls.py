@@ -118,6 +118,7 @@ class Call:
 
     def __init__(self, operation: Any, args: Any, options: dict[str, Any]) -> None:
         from retrograd.compiler.xla import _table
+        from retrograd.compiler.xla._narrow import PRODUCTS
 
         self.operation = operation
         outputs = _outputs(operation, args, options)
@@ -136,6 +137,9 @@ class Call:
             line = Line(tuple(vars_), operation, tuple(variables),
                         {name: _variable(part, flat, known) for name, part in named.items()},
                         self.several, (None, 0), False)  # fmt: skip
+            if not operation.moves_only and operation.name not in PRODUCTS:
+                for var, x in known.items():  # bfloat16 is computed with in float32
+                    known[var] = x.astype("float32") if x.dtype == "bfloat16" else x
             _table.doubts()
             from retrograd.compiler.xla._executable import run_line
 
@@ -257,12 +261,13 @@ def run(operation: Any, args: Any, options: dict[str, Any]) -> Any:
     key = (operation.name, *[signature.key(x) for x in args])
     if options:
         key = (key, *[(name, signature.key(x)) for name, x in options.items()])
-    with _platforms.jax().enable_x64(True):
+    jax = _platforms.jax()
+    with jax.enable_x64(True):
         if key not in _calls:
             try:
                 call: Call | None = Call(operation, args, options)
                 found = call(signature.flat, signature.place)  # type: ignore[misc]
-            except NotImplementedError:  # XLA has nothing for it
+            except (NotImplementedError, jax.errors.JAXTypeError):  # XLA has nothing for it
                 call, found = None, NotImplemented
             _calls[key] = call
             return found

@@ -109,7 +109,9 @@ class DeviceValue(Lifted):
 
     @property
     def inner(self) -> Any:
-        return self.host
+        found = self.host
+        found.setflags(write=False)  # what is written to a copy would be lost
+        return found
 
     @property
     def shared(self) -> Any:

@@ -8,7 +8,7 @@ from retrograd import arrays
 from retrograd._modes import modes, set_modes
 from retrograd.autograd._wrap import Plug
 from retrograd.autograd.grad_mode import ModeContext
-from retrograd.ops._lifted import Lifted, device_value, on_meta
+from retrograd.ops._lifted import Lifted, device_value, on_meta, tracer
 
 # What PyTorch knows by name. Naming a device is no error: programs do it before they ask whether
 # it is there.
@@ -139,6 +139,8 @@ def placed(data: Any, place: Any) -> Any:
     place = place if isinstance(place, device) else device(place)
     if is_meta(place):
         return without_memory(data)
+    if tracer() is not None:  # a program decides where it computes
+        return data
     if place.type != "cpu":
         return data if is_on(data, place) else Plug.devices().put(data, place)
     return data.host if (value := device_value(data)) is not None and value is data else data
@@ -147,6 +149,8 @@ def placed(data: Any, place: Any) -> Any:
 def is_on(data: Any, place: device) -> bool:
     """Whether a value is on a device; without an index, on any of that type."""
     value = device_value(data)
+    if value is None and place.type in COMPUTES and tracer() is not None:
+        return True
     if value is None:
         kind = "meta" if on_meta(data) else "cpu"
         return place.type == kind

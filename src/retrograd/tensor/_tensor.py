@@ -17,7 +17,7 @@ from retrograd.autograd._history import meta_of
 from retrograd.autograd._levels import value_of
 from retrograd.autograd._variable import Variable
 from retrograd.autograd._wrap import Plug, wrap
-from retrograd.ops._lifted import Lifted, device_value, memory_of, on_meta
+from retrograd.ops._lifted import Lifted, device_value, memory_of, on_meta, tracer
 from retrograd.tensor._device import CPU, META
 from retrograd.tensor._device import device as device
 from retrograd.tensor._memory_formats import is_in_order
@@ -171,6 +171,9 @@ class Tensor(_Base):
         if value is not None:
             place: device = value.memory.place
             return place
+        if (level := tracer()) is not None and level.device is not None:
+            traced_for: device = level.device
+            return traced_for
         return META if on_meta(self._data) else CPU
 
     @property

@@ -44,6 +44,14 @@ def load() -> None:
         importlib.import_module(f"retrograd.compiler.xla._{name}")
 
 
+def function_on_device(program: Program) -> tuple[Callable[..., Any], set[Var]]:
+    """As ``function_of``, of values on a device, where its results stay."""
+    load()
+    module = importlib.import_module("retrograd.devices._programs")
+    result: tuple[Callable[..., Any], set[Var]] = module.function_of(program)
+    return result
+
+
 def function_of(program: Program) -> tuple[Callable[..., Any], set[Var]]:
     """The program as a function of arrays that gives a tuple of arrays, run by XLA, and the inputs
     whose memory it writes."""

@@ -80,14 +80,25 @@ class Executable:
             outputs = [number[v] for v in part.outputs]
             if stage.on_host:
                 function, written = _printing.function_of(part)
+                function = self.on_host(function)
                 self.written |= written
             else:
                 update = next((x for x in part.lines if x.operation.name == UPDATE), None)
-                function = Compiled(part) if update is None else Variants(part, update)
+                function = self.compiled(part)
+                if update is not None:
+                    function = Variants(self.compiled, part, update)
             self.steps.append((function, inputs, outputs))
         self.room = len(number) - len(program.inputs)
         self.outputs = [None if v.constant is not None else number[v] for v in program.outputs]
         self.constants = [v.constant for v in program.outputs]
+
+    def compiled(self, part: Program) -> Compiled:
+        """A part that XLA runs."""
+        return Compiled(part)
+
+    def on_host(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        """A part that NumPy runs."""
+        return function
 
     def __call__(self, *values: Any) -> tuple[Any, ...]:
         known = [*values, *[None] * self.room]
@@ -103,6 +114,8 @@ class Executable:
 
 class Compiled:
     """A program without effects as one function, which XLA compiles when it is first called."""
+
+    lays_out = True  # whether results lie in memory as the program has them
 
     def __init__(self, program: Program) -> None:
         self.program = program
@@ -150,7 +163,7 @@ class Compiled:
             self.outputs.append(Output(list(found).index(id(y)), False, again, v))
         results = list(found.values())
         for output in self.outputs:
-            if not output.copied and output.order is not None:
+            if self.lays_out and not output.copied and output.order is not None:
                 results[output.position] = jnp.transpose(results[output.position], output.order)
         conditions = doubts()
         self.in_doubt = bool(conditions)
@@ -197,7 +210,10 @@ class Compiled:
 class Variants:
     """A program that updates parameters, compiled for each signature of its numbers that is met."""
 
-    def __init__(self, program: Program, update: Line) -> None:
+    def __init__(
+        self, compiled: Callable[[Program], Compiled], program: Program, update: Line
+    ) -> None:
+        self.compiled = compiled
         self.program = program
         self.numbers: Numbers = update.options["of"]
         self.choosing = program.inputs.index(update.options["chosen"])
@@ -208,7 +224,7 @@ class Variants:
         found = self.variants.get(chosen)
         if found is None:
             self.numbers.choose(chosen)
-            found = self.variants[chosen] = Compiled(self.program)
+            found = self.variants[chosen] = self.compiled(self.program)
         return found(*values)
 
 

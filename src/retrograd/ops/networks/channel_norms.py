@@ -12,7 +12,7 @@ from retrograd.arrays import Raw
 from retrograd.ops import linear
 from retrograd.ops._batching import batches_of
 from retrograd.ops._dims import numel, one_dim
-from retrograd.ops._lifted import Lifted, bare
+from retrograd.ops._lifted import Lifted, bare, device_value
 from retrograd.ops._operation import composite, detached, raw
 from retrograd.ops._public import public
 from retrograd.ops._refusals import kernel
@@ -130,8 +130,11 @@ class Running:
             moved = kept * (1 - self.momentum) + new * self.momentum
             if batches_of(moved) != batches_of(kept):
                 raise RuntimeError(_NOT_BATCHED)
+            there = device_value(kept)
             if isinstance(kept, Lifted) and kept.level.traces and raw(moved).level is kept.level:
                 kept.level.write(kept, moved)
+            elif there is not None:
+                there.level.write(there, device_value(moved))
             else:
                 arrays.write(bare(kept), bare(moved))
         self.kept = ()

@@ -1,0 +1,130 @@
+"""Compiled programs on a device: their inputs come from there, and their results stay there.
+
+What a program updates, such as parameters, is donated: XLA writes the new values in the memory of
+the old, unless something else refers to it.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import jax
+
+from retrograd import arrays
+from retrograd.compiler._program import Program, Var
+from retrograd.compiler.xla._executable import (
+    Compiled,
+    Executable,
+    explain_host_lines,
+    runs_on_host,
+)
+from retrograd.compiler.xla._stages import Stage, stages_of
+from retrograd.compiler.xla._updates import with_numbers
+from retrograd.devices import _platforms
+from retrograd.devices._level import place_of
+from retrograd.devices._values import DeviceValue, Memory, put, seen
+
+# Of an array that a memory alone refers to: by the memory, and by the parameter of getrefcount.
+_REFERENCES_OF_ONE_MEMORY = 2
+
+
+def function_of(program: Program) -> tuple[Callable[..., Any], set[Var]]:
+    """The program as a function of values on a device, and the inputs whose memory it writes:
+    none."""
+    explain_host_lines(program)
+    program = with_numbers(program)
+    return OnDevice(program, stages_of(program, runs_on_host)), set()
+
+
+class OnDevice(Executable):
+    """The stages of a program, of which XLA's run on a device."""
+
+    def __init__(self, program: Program, stages: list[Stage]) -> None:
+        later: set[Var] = set(program.outputs)
+        updated = {old for old, _ in program.updates}
+        self.donated: dict[int, list[int]] = {}
+        for stage in reversed(stages):
+            inputs = stage.program.inputs
+            self.donated[id(stage.program)] = [
+                i for i, v in enumerate(inputs) if v in updated and v not in later
+            ]
+            later.update(inputs)
+        super().__init__(program, stages)
+        # The numbers of an optimizer stay on the CPU, where it computes them.
+        numbers = {v for line in program.lines if line.operation.name == "optimizer_numbers"
+                   for v in line.outputs}  # fmt: skip
+        self.stays = [v in numbers for v in program.outputs]
+
+    def compiled(self, part: Program) -> Compiled:
+        return Part(part, self.donated[id(part)])
+
+    def on_host(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        return lambda *values: function(*map(seen, values))
+
+    def __call__(self, *values: Any) -> tuple[Any, ...]:
+        place = place_of(values)
+        found = super().__call__(*values)
+        return tuple([
+            y if stays or not arrays.is_raw(y) or place is None else put(y, place)
+            for y, stays in zip(found, self.stays, strict=True)
+        ])  # fmt: skip
+
+
+class Part(Compiled):
+    """A part of a program that XLA runs on a device."""
+
+    lays_out = False
+
+    def __init__(self, program: Program, donated: list[int]) -> None:
+        super().__init__(program)
+        self.donated = donated
+        self.calls: dict[Any, Callable[..., Any]] = {}
+
+    def __call__(self, *values: Any) -> tuple[Any, ...]:
+        place = place_of(values)
+        if place is None or self.without_lowering:
+            return self.program.run(*map(seen, values))
+        alone = tuple([i for i in self.donated if _is_alone(values[i])])
+        args = [x.array if isinstance(x, DeviceValue) else x for x in values]
+        with jax.enable_x64(True):
+            call = self.calls.get((place, alone))
+            if call is None:
+                try:
+                    call = self.calls[(place, alone)] = self.compiled_for(place, alone)
+                except NotImplementedError as error:
+                    self.explain(error)
+                    return self.program.run(*map(seen, values))
+            doubtful = [seen(x) for x in values] if self.in_doubt else values
+            found = call(*args, *self.held)
+        if self.in_doubt and not found[-1]:
+            return self.program.run(*doubtful)
+        results = []
+        for v, y in zip(self.program.outputs, self.outputs, strict=True):
+            if y.is_input:
+                x = values[y.position]
+                results.append(x.apart() if isinstance(x, DeviceValue) else put(x, place))
+            else:
+                results.append(DeviceValue(Memory(found[y.position], place), v.shape, v.dtype))
+        return tuple(results)
+
+    def compiled_for(self, place: Any, donated: tuple[int, ...]) -> Callable[..., Any]:
+        device = _platforms.device_of(place.type, place.index)
+        there = jax.sharding.SingleDeviceSharding(device)
+        self.orders = [None] * len(self.program.inputs)
+        self.held = [jax.device_put(v.constant, device) for v in self.constants]
+        shapes = [
+            jax.ShapeDtypeStruct(v.shape, v.dtype, sharding=there)
+            for v in (*self.program.inputs, *self.constants)
+        ]
+        function = jax.jit(self.trace, keep_unused=True, donate_argnums=donated)
+        result: Callable[..., Any] = function.lower(*shapes).compile()
+        return result
+
+
+def _is_alone(x: Any) -> bool:
+    """Whether nothing else refers to XLA's array of a value, so that its memory may be reused."""
+    if not isinstance(x, DeviceValue) or x.steps:
+        return False
+    return sys.getrefcount(x.memory.array) <= _REFERENCES_OF_ONE_MEMORY
