@@ -38,7 +38,7 @@ def same(a: Any, b: Any) -> bool:
         return isinstance(b, list) and len(a) == len(b) and all(map(same, a, b))
     if torch.bfloat16 in (getattr(a, "dtype", None), getattr(b, "dtype", None)):
         scale = max([abs(x) for x in a.float().flatten().tolist() if math.isfinite(x)], default=1)
-        near = torch.allclose(a.float(), b.float(), 0.04, 0.04 * max(scale, 0.5), equal_nan=True)
+        near = torch.allclose(a.float(), b.float(), 0.04, 0.04 * max(scale, 1), equal_nan=True)
         return a.dtype is b.dtype and a.shape == b.shape and near
     return close(a, b)
 

@@ -11,9 +11,19 @@ Nothing here is imported before a program names such a device, and JAX not befor
 
 from __future__ import annotations
 
+from typing import Any
+
 from retrograd.devices import _level as _level  # which supplies the level
 from retrograd.devices._platforms import count, current, device_of, set_current, synchronize
 from retrograd.devices._values import DeviceValue, filled, put
 
-__all__ = ["DeviceValue", "count", "current", "device_of", "filled", "put", "set_current",
-           "synchronize"]  # fmt: skip
+
+def function_of(program: Any) -> Any:
+    """A compiled program as a function of values on a device."""
+    from retrograd.devices import _programs  # which imports JAX
+
+    return _programs.function_of(program)
+
+
+__all__ = ["DeviceValue", "count", "current", "device_of", "filled", "function_of", "put",
+           "set_current", "synchronize"]  # fmt: skip

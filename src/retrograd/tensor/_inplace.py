@@ -37,7 +37,7 @@ def write_in_place(op: Operation, operands: list[Any], options: dict[str, Any]) 
         from retrograd.tensor._lifted_writes import write_lifted
 
         return write_lifted(level, op, operands, options)
-    if op.view:
+    if op.view and not isinstance(target._data, Lifted):
         from retrograd.tensor._shape_in_place import take_shape
 
         return take_shape(op, target, options)

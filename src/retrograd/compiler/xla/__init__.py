@@ -16,6 +16,7 @@ import importlib.util
 from collections.abc import Callable
 from typing import Any
 
+from retrograd.autograd._wrap import Plug
 from retrograd.compiler._program import Program, Var
 
 MODULES = (
@@ -47,8 +48,7 @@ def load() -> None:
 def function_on_device(program: Program) -> tuple[Callable[..., Any], set[Var]]:
     """As ``function_of``, of values on a device, where its results stay."""
     load()
-    module = importlib.import_module("retrograd.devices._programs")
-    result: tuple[Callable[..., Any], set[Var]] = module.function_of(program)
+    result: tuple[Callable[..., Any], set[Var]] = Plug.devices().function_of(program)
     return result
 
 
