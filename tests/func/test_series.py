@@ -128,8 +128,8 @@ def test_series_against_mpmath() -> None:
         (torch.expm1, mpmath.expm1, 0.5),
     ]
     for ours, theirs, at in functions:
-        wanted = [float(c) for c in mpmath.taylor(theirs, mpmath.mpf(at), 16)]
-        np.testing.assert_allclose(coefficients(ours, at, 16), wanted, rtol=1e-8, atol=1e-13)
+        wanted = [float(c) for c in mpmath.taylor(theirs, mpmath.mpf(at), ORDER)]
+        np.testing.assert_allclose(coefficients(ours, at, ORDER), wanted, rtol=1e-8, atol=1e-13)
 
 
 def test_matrix_functions() -> None:

@@ -386,6 +386,26 @@ def test_branches_on_values_are_checked_where_they_are_evaluated() -> None:
         hess(high)
 
 
+def test_a_function_that_changes_from_call_to_call_is_found_out() -> None:
+    scale = [1.0]
+    f = lambda x: x[1:] * x[:-1] * (x[0] if scale[0] > 1 else 1.0)
+    x = points(6)
+    for mode in ("forward", "reverse"):
+        scale[0] = 1.0
+        jac = sparse_jacobian(f, x, mode=mode)
+        np.testing.assert_allclose(jac(x).toarray(), dense(f, x))
+        scale[0] = 2.0
+        with pytest.raises(ValueError, match="computes something else than when its pattern"):
+            jac(x)
+    hess = sparse_hessian(lambda x: f(x).sum() * (x.sum() if scale[0] > 2 else 1.0), x)
+    hess(x)
+    scale[0] = 3.0
+    with pytest.raises(ValueError, match="computes something else than when its pattern"):
+        hess(x)
+    infinite = sparse_jacobian(lambda x: x.sqrt() * x.flip(0), x)
+    assert np.isinf(infinite(x * 0 + torch.eye(6)[0]).toarray()).any()
+
+
 # -- bad input -----------------------------------------------------------------------------------
 
 
@@ -413,5 +433,12 @@ def test_errors() -> None:
     with pytest.raises(ValueError, match="an order of natural"):
         sparse_jacobian(f, x, order="random")
     assert sparsity(lambda x: x * 2, points(1)[0]).toarray().tolist() == [[True]]
+    empty = sparse_jacobian(torch.sin, points(0))
+    assert empty(points(0)).shape == (0, 0)
+    assert sparse_hessian(torch.sin, points(1)[0])(points(1)[0]).shape == (1, 1)
+    with pytest.raises(TypeError, match="func returned complex numbers"):
+        sparse_jacobian(lambda x: torch.complex(x, x), x)
+    rounded = sparse_jacobian(lambda x: (x * 3).long(), x)(x)
+    assert (rounded.shape, rounded.nnz) == ((5, 5), 0)
     integers = sparsity(lambda x: (x * 3).long(), x)
     assert (integers.shape, integers.nnz) == ((5, 5), 0)

@@ -272,10 +272,17 @@ def banded(rows: int, columns: int, lower: int, upper: int) -> Pattern:
     return from_entries(i[inside], j[inside], (rows, columns))
 
 
-def agree(a: Any, b: Any, scale: Any) -> bool:
-    """Whether two vectors are equal up to rounding."""
-    tolerance = 1e3 * np.finfo(b.dtype).eps
-    return bool((np.abs(a - b) <= tolerance * (scale + np.abs(b))).all())
+def agree(a: Any, b: Any, scale: Any, roughly: bool = False) -> bool:
+    """Whether two vectors are equal up to rounding; ``roughly``: up to a lot of it, where both are
+    finite."""
+    if b.dtype.kind != "f":
+        return True
+    eps = np.finfo(b.dtype).eps
+    if not roughly:
+        return bool((np.abs(a - b) <= 1e3 * eps * (scale + np.abs(b))).all())
+    there = np.isfinite(a) & np.isfinite(b)
+    a, b, scale = a[there], b[there], scale[there]
+    return bool((np.abs(a - b) <= eps**0.25 * (scale + np.abs(b))).all())
 
 
 class Composed:
