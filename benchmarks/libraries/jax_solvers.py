@@ -1,5 +1,5 @@
-"""The problems of ``benchmarks.solvers`` by solvers of JAX: jaxopt, optimistix and diffrax, as far as
-they are installed. Functions are jitted where the libraries do not do it themselves."""
+"""The problems of ``benchmarks.solvers`` by solvers of JAX: jaxopt, optimistix and diffrax, if they
+are installed. Functions are jitted where the libraries do not do it themselves."""
 
 from __future__ import annotations
 

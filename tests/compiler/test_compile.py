@@ -727,3 +727,18 @@ def test_writes_under_jvp_are_traced() -> None:
     x = torch.arange(1.0, 5.0)
     moved = torch.compile(lambda x: torch.func.jvp(f, (x,), (torch.ones(4),))[1])
     assert moved(x).tolist() == [6.0, 8.0, 54.0, 16.0]
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.complex64])
+def test_single_elements_are_taken_and_put_together_by_numpy(dtype: Any) -> None:
+    def f(x: Any) -> Any:
+        return torch.stack([x[1] * x[-1], x[0] - 1])
+
+    x = torch.arange(3).to(dtype)
+    compiled = torch.compile(f)
+    for _ in range(2):
+        found = compiled(x)
+    assert found.dtype == dtype
+    assert found.tolist() == f(x).tolist() == [2, -1]
+    assert "np.array([" in compiled.source
+    assert "x[0, ...]" in compiled.source

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 import retrograd as torch
 from retrograd.autograd import gradcheck, gradgradcheck
 from retrograd.func import grad, hessian, jacfwd, jacrev, jvp, taylor, vmap
-from retrograd.optimize import _implicit, fixed_point, fsolve, implicit, root
+from retrograd.optimize import _equations, _implicit, fixed_point, fsolve, implicit, root
 
 pytestmark = pytest.mark.filterwarnings("ignore:Backwards compatibility")
 D = torch.float64
@@ -283,3 +283,15 @@ def test_threads_do_not_mix() -> None:
         t.join()
     for i in range(4):
         np.testing.assert_allclose(found[i], np.diag((np.array([4.0, 9.0]) + i) ** (-2 / 3) / 3))
+
+
+def test_a_point_is_not_evaluated_twice_in_a_row() -> None:
+    points: list[Any] = []
+    f = _equations.once(lambda x: points.append(x.copy()) or 2 * x)
+    x = np.array([1.0, 2.0])
+    first = f(x)
+    first[0] = 5.0
+    np.testing.assert_array_equal(f(x), [2.0, 4.0])
+    x[1] = 3.0
+    np.testing.assert_array_equal(f(x), [2.0, 6.0])
+    assert len(points) == 2

@@ -138,6 +138,8 @@ def concatenate(parts: Sequence[Raw], axis: int = 0) -> Raw:
 
 def stack(parts: Sequence[Raw], axis: int = 0) -> Raw:
     """Arrays one after the other along a new dimension, row by row in memory."""
+    if all([not x.shape for x in parts]) and parts:
+        return np.array(parts)  # of single numbers, in a twentieth of the time
     return np.ascontiguousarray(np.stack(parts, axis))
 
 

@@ -92,7 +92,7 @@ def _select(line: Line, args: list[Code], number: Number) -> Code | None:
     if not _is_array(x) or type(index) is not int or type(dim) is not int:
         return None
     if len(x.shape) == 1:
-        return None  # a view of one element, and not a number
+        return Code(f"{atom(args[0])}[{index}, ...]")  # a view of one element, and not a number
     return Code(f"{atom(args[0])}[{':, ' * (dim % len(x.shape))}{index}]")
 
 
@@ -182,6 +182,15 @@ def _cat(line: Line, args: list[Code], number: Number) -> Code | None:
     return Code(f"np.concatenate({args[0]}, axis={line.options['dim']})")
 
 
+def _stack(line: Line, args: list[Code], number: Number) -> Code | None:
+    (parts,) = line.args
+    if type(parts) not in (list, tuple) or not parts:
+        return None
+    if not all(isinstance(x, Var) and not x.shape and x.dtype.kind in "fc" for x in parts):
+        return None
+    return Code(f"np.array({args[0]})") if len({x.dtype for x in parts}) == 1 else None
+
+
 def _in_rows(x: Any) -> bool:
     """Whether a variable is an array that lies row by row in memory, and has elements."""
     return _is_array(x) and x.nbytes > 0 and in_rows(x)
@@ -195,6 +204,6 @@ def _is_array(x: Any) -> bool:
 FORMS: dict[str, Form] = {
     "mm": _mm, "sum_dim": _sum_dim, "sum": _sum, "mean": _mean, "t": _t, "transpose": _transpose,
     "permute": _permute, "to_dtype": _to_dtype, "view": _view, "select": _select, "slice": _slice,
-    "rsub": _rsub, "sigmoid": _sigmoid, "relu": _relu,
+    "rsub": _rsub, "sigmoid": _sigmoid, "relu": _relu, "stack": _stack,
     "threshold_backward": _where_positive, "amax": _amax, "split": _split, "cat": _cat,
 }  # fmt: skip

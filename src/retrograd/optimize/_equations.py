@@ -50,8 +50,8 @@ class Equations(Problem):
 
     def solve(self, x0: Any, values: Sequence[Tensor]) -> Tensor:
         result = self.solver(
-            lambda x: wide(self._value(vector(x, x0), *values)),
-            lambda x: wide(self._jacobian(vector(x, x0), *values)), wide(x0),
+            once(lambda x: wide(self._value(vector(x, x0), *values))),
+            once(lambda x: wide(self._jacobian(vector(x, x0), *values))), wide(x0),
         )  # fmt: skip
         self.results.append(result)
         return vector(result.x, x0)
@@ -59,6 +59,20 @@ class Equations(Problem):
 
 def _residual_of(fun: Callable[..., Any], point: Point) -> Callable[[Tensor, Any], Tensor]:
     return lambda x, args: point.residual_of(fun(point.tree(x), *args), "fun")
+
+
+def once(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """A function of an array that is not called again at the point of the last call: SciPy looks at
+    the shapes of results at the start, and begins with the same point."""
+    last: list[Any] = []
+
+    def called(x: Any) -> Any:
+        point = x.tobytes()
+        if not last or last[0] != point:
+            last[:] = point, function(x)
+        return arrays.copy(last[1])
+
+    return called
 
 
 def vector(x: Any, like: Tensor) -> Tensor:
