@@ -296,3 +296,15 @@ def test_a_program_keeps_nothing_of_the_run_that_it_was_traced_in() -> None:
     assert len(compiled.entries) == 1
     assert [y() for y in first] == [None, None]
     assert traces() <= before
+
+
+def test_running_statistics_keep_nothing_of_it_either() -> None:
+    before = traces()
+    norm = torch.nn.BatchNorm1d(3)
+    compiled = torch.compile(lambda x: norm(x).sum())
+    for _ in range(2):
+        compiled(torch.randn(4, 3))
+    gc.collect()
+    assert len(compiled.entries) == 1
+    assert norm.num_batches_tracked.item() == 2
+    assert traces() <= before

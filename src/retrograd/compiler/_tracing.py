@@ -408,12 +408,12 @@ class TraceLevel(Level):
     ) -> Any:
         """An operation that also updates running statistics, which its option refers to."""
         names = list(options)
-        kept, count = running.kept, len(running.kept)
+        kept, count, given_count = running.kept, len(running.kept), len(args)
         running.kept = ()
 
         def update(*given: Any) -> Any:
             statistics, rest = given[:count], given[count:]
-            inputs, values = rest[: len(args)], rest[len(args) :]
+            inputs, values = rest[:given_count], rest[given_count:]
             named = dict(zip(names, values, strict=True))
             named["running"] = running.of(statistics)
             return operation.compute(inputs, named)
