@@ -353,3 +353,24 @@ def test_a_step_in_bfloat16() -> None:
         return [float(run()) for _ in range(6)]
 
     assert np.allclose(losses(True), losses(False), atol=0.02)
+
+
+def test_results_lie_in_memory_that_the_next_program_reads_as_it_is() -> None:
+    from retrograd.compiler.xla._executable import Memory
+
+    transposed, doubled = compiled(lambda x: x.t() + 0), compiled(lambda x: x * 2)
+    first = transposed(torch.arange(6.0).reshape(2, 3))
+    first = transposed(torch.arange(6.0).reshape(2, 3))
+    first[0, 0] = 5
+    for _ in range(2):
+        second = doubled(first)
+    assert isinstance(first._data.base, Memory)
+    assert isinstance(second._data.base, Memory)
+    assert first.tolist() == [[5, 3], [1, 4], [2, 5]]
+    assert second.tolist() == [[10, 6], [2, 8], [4, 10]]
+
+
+@pytest.mark.parametrize("n", [0, 1, 2, 3])
+def test_polygamma_at_its_ends(n: int) -> None:
+    x = torch.tensor([0.0, -0.0, -1.0, 1.0, torch.inf, -torch.inf, torch.nan])
+    both(lambda x: torch.polygamma(n, x), x)

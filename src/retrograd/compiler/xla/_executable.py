@@ -7,6 +7,8 @@ Nothing is donated: what the caller holds stays as it is.
 
 from __future__ import annotations
 
+import ctypes
+import functools
 import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -185,7 +187,7 @@ class Compiled:
         args = []
         for x, order in zip(values, self.orders, strict=True):
             base = getattr(x, "base", None)
-            if type(base) is Memory:
+            if isinstance(base, Memory):
                 args.append(base.array)
             else:
                 args.append(x if order is None else x.transpose(order))
@@ -232,28 +234,29 @@ class Output:
     """An output of a program: the input that it is, or its position among what XLA gives. If others
     have the same, it is copied."""
 
-    __slots__ = ("copied", "dtype", "is_input", "order", "position", "strides")
+    __slots__ = ("block", "copied", "dtype", "is_input", "order", "position", "shape", "strides")
 
     def __init__(self, position: int, is_input: bool, copied: bool, v: Var) -> None:
         self.position = position
         self.is_input = is_input
         self.copied = copied
         self.dtype = v.dtype
+        self.shape = v.shape  # which JAX's arrays take a while to say
+        self.block = block_of(v.nbytes)
         self.order = memory_order(v)
         # As the program has it, which other programs may have been made for.
         self.strides = v.strides if self.order is not None or is_dense(v) else None
 
     def taken_over(self, array: Any, on_cpu: bool) -> Any:
         """What XLA computed as an array that may be written: in its memory, if NumPy may."""
-        shape = array.shape
-        if not shape:
+        if not self.shape:
             return np.asarray(array)[()]
-        if not on_cpu or self.copied or not array.size:
+        if not on_cpu or self.copied or 0 in self.shape:
             found = np.array(array)
             return found if self.order is None else found.transpose(_inverse(self.order))
-        if self.order is not None:
-            shape = tuple([shape[d] for d in _inverse(self.order)])
-        return np.asarray(Memory(array, shape, self.strides, self.dtype.str)).view(self.dtype)
+        block = self.block.from_address(array.unsafe_buffer_pointer())
+        block.array = array
+        return np.ndarray(self.shape, self.dtype, block, 0, self.strides)
 
 
 def run_line(line: Line, known: dict[Var, Any], narrow: Narrow | None = None) -> None:
@@ -306,16 +309,15 @@ def _as_jax(x: Any) -> Any:
 
 
 class Memory:
-    """Memory of XLA, which an array shows as long as it lives."""
+    """Memory of XLA, which NumPy's arrays show: the ``base`` of these."""
 
-    __slots__ = ("__array_interface__", "array")
+    array: Any  # XLA's, which lives as long
 
-    def __init__(self, array: Any, shape: Any, strides: Any, dtype: str) -> None:
-        self.array = array
-        self.__array_interface__ = {
-            "data": (array.unsafe_buffer_pointer(), False), "shape": shape, "strides": strides,
-            "typestr": dtype, "version": 3,
-        }  # fmt: skip
+
+@functools.cache
+def block_of(size: int) -> Any:
+    """The type of so many bytes of such memory."""
+    return type("Block", (ctypes.c_char * size, Memory), {})
 
 
 def is_dense(v: Var) -> bool:

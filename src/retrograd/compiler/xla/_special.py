@@ -69,7 +69,7 @@ def _trigamma(x: Any) -> Any:
     """By reflection for negative numbers, where the sum over the rest does not converge."""
     below = x < 0.5
     y = jnp.where(below, 1 - x, x)
-    found = lax.polygamma(jnp.ones_like(y), y)
+    found = jnp.where(jnp.isposinf(y), 0, lax.polygamma(jnp.ones_like(y), y))
     sine = jnp.sin(math.pi * x)
     return jnp.where(below, -found + (math.pi / sine) ** 2, found)
 
@@ -84,7 +84,10 @@ def _mvlgamma(x: Any, p: int) -> Any:
 
 @lowering("special_zeta")
 def _zeta(x: Any, q: Any) -> Any:
-    return special.zeta(x, q)
+    """With its poles, and its limit at infinity, which XLA does not know."""
+    found = jnp.where((q <= 0) & (q == jnp.floor(q)), jnp.inf, special.zeta(x, q))
+    found = jnp.where(jnp.isposinf(q), 0, found)
+    return jnp.where(x > 1, found, special.zeta(x, q))
 
 
 @lowering("igamma")
