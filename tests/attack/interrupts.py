@@ -352,6 +352,14 @@ def _ends_of_locks(code: types.CodeType) -> frozenset[int]:
     return frozenset(found)
 
 
+@functools.cache
+def _ends_of_handlers(code: types.CodeType) -> frozenset[int]:
+    """The bytecodes that end ``except`` blocks. Python looks for signals at none of them; after
+    what a trace function raises there, it takes the exception for one that is still handled, and
+    shows it as the context of all later ones."""
+    return frozenset(i.offset for i in dis.get_instructions(code) if i.opname == "POP_EXCEPT")
+
+
 class Interrupter:
     """Counts the bytecodes, or lines, that run in retrograd's code, and raises at one of them."""
 
@@ -388,6 +396,8 @@ class Interrupter:
     def pass_by(self, frame: types.FrameType) -> None:
         code = frame.f_code
         if self.event == "opcode" and frame.f_lasti in _ends_of_locks(code):
+            return
+        if frame.f_lasti in _ends_of_handlers(code):
             return
         self.count += 1
         self.lines.setdefault((code.co_filename, frame.f_lineno), self.count)
@@ -447,6 +457,8 @@ def interrupt(name: str, at: int, event: str = "opcode") -> tuple[Place | None, 
         del error
     else:
         found = broken()
+    if sys.exc_info()[0] is not None:
+        found.append(f"{sys.exc_info()[1]!r} is still being handled")
     return interrupter.place, found
 
 
