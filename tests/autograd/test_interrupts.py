@@ -16,6 +16,7 @@ import retrograd
 from retrograd import _modes
 from retrograd.autograd._engine import queue_callback
 from retrograd.autograd.graph import saved_tensors_hooks
+from retrograd.compiler._trace import Trace
 
 # -- interrupts ----------------------------------------------------------------------------------
 
@@ -38,6 +39,43 @@ def test_an_interrupt_at_any_line_leaves_nothing_behind(name: str) -> None:
     places = sorted(interrupts.count(name, "line").lines.values())
     assert len(places) > 20
     assert tried(name, places, "line") == []
+
+
+def test_an_interrupt_at_any_line_of_a_trace_leaves_tensors_as_they_were() -> None:
+    u = retrograd.tensor([1.0, 3.0], requires_grad=True)
+    w, h = retrograd.tensor([0.5, 2.0], requires_grad=True), u * 2
+    kind, node = type(w._data), h.grad_fn
+
+    def run(interrupter: interrupts.Interrupter) -> None:
+        compiled = retrograd.compile(lambda x: (x * w * h).sum())
+        with interrupter:
+            compiled(retrograd.ones(2))
+
+    for _ in range(2):  # once to import what is needed
+        counted = interrupts.Interrupter(None, "line")
+        run(counted)
+    lines = {
+        (method.__code__.co_filename, number)
+        for method in (Trace.run, Trace.lift, Trace.settle, Trace.watch_seeds)
+        for _, _, number in method.__code__.co_lines()
+    }
+    places = [n for line, n in counted.lines.items() if line in lines]
+    assert len(places) > 30
+    wrong = []
+    for at in places:
+        interrupter = interrupts.Interrupter(at, "line")
+        with pytest.raises(KeyboardInterrupt):
+            run(interrupter)
+        y = (w * h).sum()
+        slopes = [g.tolist() for g in retrograd.autograd.grad(y, [u, w], retain_graph=True)]
+        if (
+            [type(x._data) for x in (u, w, h)] != [kind] * 3
+            or slopes != [[1.0, 4.0], [2.0, 6.0]]
+            or h.grad_fn is not node
+            or interrupts.broken()
+        ):
+            wrong.append(interrupter.place)
+    assert wrong == []
 
 
 def test_an_interrupt_at_any_bytecode_of_a_switch_leaves_nothing_behind() -> None:

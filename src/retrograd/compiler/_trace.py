@@ -51,6 +51,7 @@ class Trace:
         self.before = [arrays.copy(x._data) for x in watch.tensors]
         self.required = [x.requires_grad for x in watch.tensors]
         self.traced: list[Traced] = []
+        self._histories: list[tuple[Any, Any, Any]] = []  # tensors, their nodes and metas
         self.inputs: list[Var] = []
         for tensor, name_ in zip(watch.tensors, names, strict=True):
             traced = self.level.given(tensor._data, name_)
@@ -87,22 +88,19 @@ class Trace:
         states = [g.saved() for g in generators]
         foreign = RandomState(watch.foreign_generators)
         self.level.generators = generators
-        histories = self.lift()
-        for g in generators:
-            self.watch_seeds(g)
         try:
-            with opened(self.level), within(pass_observer=self.level.watch_pass):
-                result = self.function(*args, **named)
-                self.describe(result)
-        finally:
-            for tensor, node, meta in histories:  # first: then other threads may have the arrays
-                tensor._node, tensor._meta = node, meta
-            self.settle()
-            for traced in self.traced:
-                traced.has_history = False
-            for g in generators:
-                for name in _SEEDING:
-                    vars(g).pop(name, None)
+            try:
+                self.lift()
+                for g in generators:
+                    self.watch_seeds(g)
+                with opened(self.level), within(pass_observer=self.level.watch_pass):
+                    result = self.function(*args, **named)
+                    self.describe(result)
+            finally:
+                self.settle()
+        except BaseException:
+            self.settle()  # again: an interrupt may have ended the first
+            raise
         self.find_reason(foreign.drawn_from(), result)
         self._generators = (generators, states, [g.saved() for g in generators])
         return result
@@ -123,20 +121,17 @@ class Trace:
             if hasattr(generator, name):
                 vars(generator)[name] = watched(name, getattr(generator, name))
 
-    def lift(self) -> list[tuple[Any, Any, Any]]:
-        """Have the tensors hold traced values. What has a history is a leaf for this run; the
-        histories are returned."""
-        histories = []
+    def lift(self) -> None:
+        """Have the tensors hold traced values. What has a history is a leaf for this run."""
         for tensor, traced in zip(self.watch.tensors, self.traced, strict=True):
             is_view = tensor._meta is not None and tensor._is_view()
             traced.has_history = tensor._node is not None or is_view
             tensor._data = traced
             if traced.has_history:
-                histories.append((tensor, tensor._node, tensor._meta))
+                self._histories.append((tensor, tensor._node, tensor._meta))
                 required = tensor.requires_grad
                 tensor._node = tensor._meta = None
                 meta_of(tensor).requires_grad = required
-        return histories
 
     def describe(self, found: Any) -> None:
         """Note the results, and all that is not as it was."""
@@ -161,7 +156,9 @@ class Trace:
             self.compare_tensor(i, tensor)
 
     def settle(self) -> None:
-        """Put arrays in place of traced values again."""
+        """Put arrays in place of traced values again, and all else as it was."""
+        for tensor, node, meta in self._histories:  # before other threads see the arrays
+            tensor._node, tensor._meta = node, meta
         for tensor, array in self._concrete:
             tensor._data = array
         for tensor in self.watch.tensors:
@@ -170,6 +167,11 @@ class Trace:
             meta = tensor._meta
             if meta is not None and meta.grad is not None and isinstance(meta.grad._data, Traced):
                 meta.grad._data = meta.grad._data.value
+        for traced in self.traced:
+            traced.has_history = False
+        for g in self.level.generators:
+            for name in _SEEDING:
+                vars(g).pop(name, None)
 
     # -- templates -----------------------------------------------------------------------------
 
