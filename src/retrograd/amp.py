@@ -15,11 +15,13 @@ from typing import Any
 
 from retrograd._modes import Scope, modes, within
 from retrograd.arrays import dtypes
+from retrograd.autograd._wrap import Plug
 from retrograd.autograd.grad_mode import no_grad
 from retrograd.ops import copies
 from retrograd.ops._operation import Operation
 from retrograd.tensor._calls import apply
 from retrograd.tensor._creation import full
+from retrograd.tensor._device import COMPUTES
 from retrograd.tensor._tensor import Tensor
 
 __all__ = ["GradScaler", "autocast", "custom_bwd", "custom_fwd", "is_autocast_available"]
@@ -58,13 +60,14 @@ _WIDEST = frozenset(("cat", "index_copy", "stack"))
 class _Casting:
     """What ``autocast`` does with operations, and with functions that are made of several."""
 
-    def __init__(self, dtype: Any) -> None:
+    def __init__(self, dtype: Any, device: str) -> None:
         self.dtype = dtype
+        self.device = device  # the type of those that tensors are on which are converted
         self.tasks = modes.tasks  # what a backward pass does inside of the context stays as it is
 
     def again(self) -> _Casting:
         """The same, for a function that is run again in a backward pass."""
-        return _Casting(self.dtype)
+        return _Casting(self.dtype, self.device)
 
     def __call__(self, op: Operation, args: Sequence[Any], options: dict[str, Any],
                  computed: Any) -> Any:  # fmt: skip
@@ -91,7 +94,17 @@ class _Casting:
         with within(interceptors=others, autocast=None):
             return function(*map(cast, args), **{key: cast(x) for key, x in named.items()})
 
+    def _is_for(self, values: Sequence[Any]) -> bool:
+        """Whether tensors are on the device. (The CPU stands for ``meta``, too.)"""
+        for x in _flat(values):
+            if isinstance(x, Tensor):
+                kind = x.device.type
+                return kind not in COMPUTES if self.device == "cpu" else kind == self.device
+        return True
+
     def _target(self, name: str, values: Sequence[Any]) -> Any:
+        if not self._is_for(values):
+            return None
         if name in _LOWER:
             return self.dtype
         if name in _FULL:
@@ -101,9 +114,12 @@ class _Casting:
         return None
 
 
+def _flat(values: Sequence[Any]) -> list[Any]:
+    return [x for v in values for x in (v if isinstance(v, (list, tuple)) else (v,))]
+
+
 def _any_float32(values: Sequence[Any]) -> bool:
-    flat = [x for v in values for x in (v if isinstance(v, (list, tuple)) else (v,))]
-    return any(isinstance(x, Tensor) and x.dtype is dtypes.float32 for x in flat)
+    return any(isinstance(x, Tensor) and x.dtype is dtypes.float32 for x in _flat(values))
 
 
 def _as(target: Any, value: Any) -> Any:
@@ -120,11 +136,11 @@ def _as(target: Any, value: Any) -> Any:
 class autocast(Scope):  # noqa: N801 - PyTorch's name
     """A context, or a decorator, in which operations compute in lower precision where that is safe.
 
-    There is no GPU here, so ``"cuda"`` warns and does nothing, as in PyTorch on such a machine. On
-    the CPU, products and convolutions compute in ``dtype``. bfloat16 needs the package ml_dtypes.
+    Products and convolutions of tensors on a device compute in ``dtype``. Without a GPU,
+    ``"cuda"`` warns and does nothing, as in PyTorch. bfloat16 needs the package ml_dtypes.
 
     Args:
-        device_type: ``"cpu"`` or ``"cuda"``.
+        device_type: the type of the device, such as ``"cpu"``, ``"cuda"`` or ``"xla"``.
         dtype: the lower precision: bfloat16, the default on the CPU, or float16.
         enabled: whether anything is done.
         cache_enabled: accepted for compatibility; every use of a weight is converted.
@@ -146,7 +162,7 @@ class autocast(Scope):  # noqa: N801 - PyTorch's name
             )
         self.device = device_type
         self.fast_dtype = get_autocast_dtype(device_type) if dtype is None else dtype
-        if enabled and device_type == "cuda":
+        if enabled and device_type == "cuda" and not Plug.devices().count("cuda"):
             warnings.warn(
                 "CUDA is not available or torch_xla is imported. Disabling autocast.", stacklevel=2
             )
@@ -168,12 +184,13 @@ class autocast(Scope):  # noqa: N801 - PyTorch's name
         Returns:
             Their values by name.
         """
-        if self.device != "cpu":
+        casts = [x for x in modes.interceptors if isinstance(x, _Casting)]
+        if not self._enabled and all(x.device != self.device for x in casts):
             return {}
         others = tuple(x for x in modes.interceptors if not isinstance(x, _Casting))
         if not self._enabled:
             return {"interceptors": others, "autocast": None}
-        casting = _Casting(self.fast_dtype)
+        casting = _Casting(self.fast_dtype, self.device)
         return {"interceptors": (*others, casting), "autocast": casting}
 
     def __enter__(self) -> Any:
@@ -211,13 +228,13 @@ def is_autocast_available(device_type: str) -> bool:
         device_type: the kind of device.
 
     Returns:
-        True for the CPU, and for CUDA, where it is disabled.
+        True for the CPU, and for devices that XLA computes on.
 
     Example:
         >>> is_autocast_available("cpu")
         True
     """
-    return device_type in ("cpu", "cuda")
+    return device_type == "cpu" or device_type in COMPUTES
 
 
 def is_autocast_enabled(device_type: str | None = None) -> bool:
@@ -231,7 +248,7 @@ def is_autocast_enabled(device_type: str | None = None) -> bool:
         >>> torch.is_autocast_enabled("cpu")
         False
     """
-    return device_type == "cpu" and modes.autocast is not None
+    return modes.autocast is not None and modes.autocast.device == (device_type or "cuda")
 
 
 def get_autocast_dtype(device_type: str) -> dtypes.dtype:
@@ -245,10 +262,10 @@ def get_autocast_dtype(device_type: str) -> dtypes.dtype:
         >>> torch.get_autocast_dtype("cuda")
         torch.float16
     """
-    if device_type == "cuda":
-        return dtypes.float16
-    found: dtypes.dtype = dtypes.bfloat16 if modes.autocast is None else modes.autocast.dtype
-    return found
+    if is_autocast_enabled(device_type):
+        found: dtypes.dtype = modes.autocast.dtype
+        return found
+    return dtypes.float16 if device_type == "cuda" else dtypes.bfloat16
 
 
 def custom_fwd(fwd: Any = None, *, device_type: str = "cpu", cast_inputs: Any = None) -> Any:
@@ -323,11 +340,10 @@ class GradScaler:
     """Scales losses, so that gradients in float16 do not vanish, and steps of an optimizer, which
     it leaves out if a gradient is infinite or NaN.
 
-    There is no GPU here, so for ``"cuda"`` it warns and does nothing, as in PyTorch on such a
-    machine.
+    Without a GPU, for ``"cuda"`` it warns and does nothing, as in PyTorch.
 
     Args:
-        device: ``"cpu"`` or ``"cuda"``.
+        device: the type of the device, such as ``"cpu"`` or ``"cuda"``.
         init_scale: the first factor.
         growth_factor: what the factor is multiplied with after ``growth_interval`` steps.
         backoff_factor: what the factor is multiplied with after a step was left out.
@@ -351,7 +367,7 @@ class GradScaler:
                  growth_interval: int = 2000, enabled: bool = True) -> None:  # fmt: skip
         self._device = device
         self._enabled = enabled
-        if enabled and device == "cuda":
+        if enabled and device == "cuda" and not Plug.devices().count("cuda"):
             warnings.warn(
                 "torch.cuda.amp.GradScaler is enabled, but CUDA is not available.  Disabling.",
                 stacklevel=2,

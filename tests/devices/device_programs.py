@@ -352,6 +352,43 @@ def test_bfloat16() -> None:
     assert leaf.grad.tolist() == [2.0, 4.0, 6.0]
 
 
+def test_autocast_and_the_scaler() -> None:
+    x = torch.randn(4, 5)
+    for device in ("cpu", DEVICE):
+        with torch.autocast(device):
+            assert torch.is_autocast_enabled(device)
+            here, there = x.to(device), x.to(DEVICE if device == "cpu" else "cpu")
+            assert (here @ here.t()).dtype is torch.bfloat16
+            assert (here @ here.t()).exp().dtype is torch.bfloat16
+            assert F.mse_loss(here, here).dtype is torch.float32
+            assert (there @ there.t()).dtype is torch.float32  # which is on another device
+    losses = []
+    for device in ("cpu", DEVICE):
+        torch.manual_seed(0)
+        net = nn.Linear(5, 3).to(device)
+        opt = torch.optim.SGD(net.parameters(), 0.1)
+        scaler = torch.amp.GradScaler(device, init_scale=64.0)
+
+        def step(given: Any, net: Any = net, opt: Any = opt, device: str = device) -> Any:
+            opt.zero_grad()
+            with torch.autocast(device, torch.bfloat16):
+                loss = net(given).float().pow(2).mean()
+            loss.backward()
+            opt.step()
+            return loss
+
+        run = torch.compile(step, fullgraph=True) if device == DEVICE else step
+        losses.append([run(x.to(device)).item() for _ in range(4)])
+        opt.zero_grad()
+        scaler.scale(net(x.to(device)).mean()).backward()
+        before = net.bias.detach().clone()
+        scaler.step(opt)
+        scaler.update()
+        assert (before - net.bias).tolist() == pytest.approx([0.1 / 3] * 3, rel=1e-4)
+    assert losses[1] == pytest.approx(losses[0], rel=2e-2)
+    assert losses[1][-1] < losses[1][0]
+
+
 def test_an_operation_is_compiled_once_for_a_signature() -> None:
     from retrograd.devices import _calls
 
