@@ -15,6 +15,7 @@ from typing import Any, NoReturn
 
 from benchmarks import (
     compile,
+    device,
     large,
     ops,
     orders,
@@ -80,6 +81,7 @@ def parser() -> Parser:
     add_pipeline(groups)
     add_orders(groups)
     add_solvers(groups)
+    add_device(groups)
     return main
 
 
@@ -201,6 +203,22 @@ def add_solvers(groups: Any) -> None:
                        help="which to run, separated by commas (default: all of "
                        f"{', '.join(solvers.NAMES)})")  # fmt: skip
     group.add_argument("--rounds", metavar="N", type=positive, default=5,
+                       help="how many rounds (default: %(default)s)")  # fmt: skip
+    add_json(group)
+
+
+def add_device(groups: Any) -> None:
+    group = groups.add_parser(
+        "device",
+        help="training steps and chains of operations on a GPU, beside JAX and PyTorch",
+        description=device.__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    group.add_argument("--programs", metavar="NAMES", type=list_of(device.NAMES, "program"),
+                       help="which to run, separated by commas (default: all of "
+                       f"{', '.join(device.NAMES)})")  # fmt: skip
+    group.add_argument("--tiny", action="store_true", help="small sizes: do they run at all?")
+    group.add_argument("--rounds", metavar="N", type=positive, default=20,
                        help="how many rounds (default: %(default)s)")  # fmt: skip
     add_json(group)
 
@@ -424,9 +442,21 @@ def run_solvers(options: argparse.Namespace) -> None:
         options.json.write_text(json.dumps(written, indent=2, ensure_ascii=False) + "\n", "utf-8")
 
 
+def run_device(options: argparse.Namespace) -> None:
+    keys = [k for k in ("retrograd", "torch", "jax") if BY_KEY[k].why_absent() is None]
+    libraries, _ = choose_libraries(keys)
+    about = environment(libraries)
+    print(heading(about))
+    results = device.run(options.programs or device.NAMES, options.tiny, options.rounds, Progress())
+    if options.json:
+        programs = {result.name: result.as_json() for result in results}
+        written = {"group": "device", **about, "programs": programs}
+        options.json.write_text(json.dumps(written, indent=2, ensure_ascii=False) + "\n", "utf-8")
+
+
 GROUPS = {"overhead": run_overhead, "ops": run_ops, "transforms": run_transforms,
           "compile": run_compile, "training": run_training, "pipeline": run_pipeline,
-          "orders": run_orders, "scipy": run_solvers}  # fmt: skip
+          "orders": run_orders, "scipy": run_solvers, "device": run_device}  # fmt: skip
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

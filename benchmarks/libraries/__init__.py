@@ -32,7 +32,10 @@ class Library:
 
     @property
     def version(self) -> str:
-        return importlib.metadata.version(self.module)
+        try:
+            return importlib.metadata.version(self.module)
+        except importlib.metadata.PackageNotFoundError:  # run from its source
+            return "(not installed)"
 
     def why_absent(self) -> str | None:
         """None if it can be used, otherwise the reason why not."""
