@@ -262,3 +262,31 @@ def test_a_wrapper_has_nothing_of_what_it_wraps(made: list[Any]) -> None:
 
     np.testing.assert_allclose(minimize(other, START, method="L-BFGS-B").x, 2.0, atol=1e-5)
     assert pickle.loads(pickle.dumps(vars(other)["__retrograd__"])).known == {}
+
+
+def test_steps_through_a_network_are_one_program_with_and_one_without_gradients(
+    made: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    torch.manual_seed(0)
+    net = torch.nn.Sequential(torch.nn.Linear(2, 4), torch.nn.Tanh(), torch.nn.Linear(4, 2)).to(D)
+    torch.tanh(T)  # its function is loaded: it refers to modes
+
+    def rate(t: Any, y: Any) -> Any:
+        return net(y)
+
+    def solve() -> list[Any]:
+        result = []
+        for _ in range(3):
+            y = solve_ivp(rate, (0, 2), torch.tensor([1.0, 0.0], dtype=D), t_eval=T * 2).y
+            y.sum().backward()  # by a gradient that is expanded
+            result += [y.detach().numpy(), *[p.grad.numpy().copy() for p in net.parameters()]]
+        net.zero_grad()
+        return result
+
+    found = solve()
+    counts = {len(e.function.entries) for e in made if e._is_program}
+    assert all(e.function.eager_because is None for e in made if e._is_program)
+    assert counts == {2}
+    vars(rate).clear()
+    for a, b in zip(found, eagerly(solve, monkeypatch), strict=True):
+        assert np.array_equal(a, b)

@@ -21,6 +21,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from retrograd import arrays
+from retrograd._modes import switch
 from retrograd._source import is_own
 from retrograd.arrays._generator import Generator
 from retrograd.compiler._changing import asked_for, computes_only, effect_in
@@ -359,7 +360,8 @@ class Watch:
                 contents = cell.cell_contents
             except ValueError:
                 continue
-            if own and self._strict and type(contents) in PLAIN:  # which our own functions keep
+            # What our own functions keep. Programs run where no mode is on.
+            if own and self._strict and (type(contents) in PLAIN or contents is switch.active):
                 continue
             self.held.append(Held("cell", cell, contents, local))
             self._visit(contents, f"{local}.cell_contents", name, False)

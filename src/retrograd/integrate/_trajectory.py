@@ -222,6 +222,7 @@ class Pulled:
         by_first, by_last, by_values = 0.0 * first, 0.0 * last, [0.0 * v for v in values]
         states = [y0, *[vector(grid.states(t), y0) for t in ends[1:-1]]]
         carried = 0.0 * y0
+        g = g.contiguous()  # so that one program serves all steps
         for i in reversed(range(grid.steps)):
             start = first if i == 0 else y0.new_tensor(ends[i])
             end = last if i == grid.steps - 1 else y0.new_tensor(ends[i + 1])
