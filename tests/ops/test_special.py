@@ -228,3 +228,20 @@ def test_the_degree_of_a_polynomial_has_no_derivative() -> None:
     S.legendre_polynomial_p(x, degree).backward()
     assert x.grad.item() == 1.5
     assert degree.grad is None
+
+
+@pytest.mark.parametrize("name", ["erf", "erfc", "erfinv", "ndtr"])
+def test_large_float32_tensors_of_zeros_and_extremes(name: str) -> None:
+    """Large tensors have kernels of their own."""
+    numbers = [0.0, -0.0, 1e-45, -1e-45, 1e-30, 0.3, -0.3, 1.0, -1.0, 3.0, -3.0, 9.0, -9.0, 40.0,
+               -40.0, np.inf, -np.inf, np.nan]  # fmt: skip
+    small = torch.tensor(numbers)
+    large = small.repeat_interleave(300).requires_grad_()
+    function = getattr(torch.special, name)
+    result = function(large)
+    expected = getattr(special, name)(np.array(numbers))
+    np.testing.assert_allclose(result.detach()[::300], expected, rtol=1e-5, atol=1e-37)
+    other = small.clone().requires_grad_()
+    function(other).sum().backward()
+    result.sum().backward()
+    np.testing.assert_allclose(large.grad[::300], other.grad, rtol=1e-6)

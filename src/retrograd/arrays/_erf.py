@@ -50,7 +50,7 @@ def erfc(x: Raw) -> Raw:
     result *= np.exp((part - size) * (part + size))
     result *= np.exp(-part * part)
     np.copysign(result, x, out=result)
-    result += (x < 0) * np.float32(2)
+    result += np.signbit(x) * np.float32(2)  # also for -0.0
     return result
 
 
