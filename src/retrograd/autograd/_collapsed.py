@@ -13,8 +13,9 @@ from collections.abc import Callable
 from typing import Any
 
 from retrograd import arrays
-from retrograd._modes import call_below
+from retrograd._modes import call_below, modes
 from retrograd.autograd._duals import taking
+from retrograd.autograd._levels import value_of
 from retrograd.autograd._series import Series, SeriesLevel, slopes
 from retrograd.ops import elementwise, linear
 from retrograd.ops._batching import (
@@ -25,7 +26,7 @@ from retrograd.ops._batching import (
     is_pointwise,
     rule_of,
 )
-from retrograd.ops._lifted import Lifted, bare_dtype_of
+from retrograd.ops._lifted import Lifted, bare_dtype_of, by_kernel, on_arrays
 from retrograd.ops._operation import NUMBERS, TABLE, Linear, Operation, TensorLike, any_arrays
 
 # The value, the first coefficient, and the second one, which is None for zero. The points come
@@ -167,8 +168,8 @@ class CollapsedLevel(SeriesLevel):
                 else:
                     x = x.known[0]
             if parts is None and type(x) not in NUMBERS:
-                if isinstance(x, TensorLike) and x._is_plain:
-                    x = x._data
+                if isinstance(x, TensorLike) and not (x.requires_grad or modes.inference):
+                    x = value_of(x)  # a view, too: nobody writes to it meanwhile
                 on_arrays = on_arrays and arrays.is_raw(x)
             moving.append(parts)
             given.append(x if parts is None else None)
@@ -193,8 +194,8 @@ class CollapsedLevel(SeriesLevel):
             if isinstance(weights, TensorLike) and weights._is_plain:
                 weights = weights._data
             a = a * linear.reshape(weights, (-1, *[1] * (len(a.shape) - 2)))
-        if arrays.is_raw(a) and arrays.is_raw(b):
-            return arrays.sum_of_products(a, b)
+        if on_arrays(a, b):
+            return by_kernel(arrays.sum_of_products, a, b)
         return linear.sum_dim(a * b, dim=(1,), keepdim=False)
 
 
