@@ -496,6 +496,14 @@ def test_stochastic_laplacian() -> None:
     found = laplacian(lambda x: x @ a @ x, samples=4000)(torch.zeros(6, dtype=float64))
     spread = 2 * math.sqrt(float(((a + a.T) ** 2).sum()) / 4000)
     assert abs(found - 2 * a.trace()) < 4 * spread
+    points = torch.stack([X, 2 * X])
+    for randomness in ("same", "different"):
+        estimate = vmap(laplacian(lambda x: (x**4).sum(), samples=2), randomness=randomness)
+        np.testing.assert_allclose(estimate(points), 12 * (points**2).sum(1), rtol=1e-12)
+        each = vmap(laplacian(lambda x: x[0] * x[1], samples=1), randomness=randomness)
+        found = each(torch.zeros(40, 3, dtype=float64))
+        assert found.abs().eq(2).all()
+        assert (found.std() > 0) == (randomness == "different")
 
 
 def test_fourth_order_operators() -> None:

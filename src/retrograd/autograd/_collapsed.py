@@ -17,6 +17,7 @@ from retrograd._modes import call_below, modes
 from retrograd.autograd._duals import taking
 from retrograd.autograd._levels import value_of
 from retrograd.autograd._series import Series, SeriesLevel, slopes
+from retrograd.autograd._wrap import Plug
 from retrograd.ops import elementwise, linear
 from retrograd.ops._batching import (
     Batched,
@@ -156,7 +157,7 @@ class CollapsedLevel(SeriesLevel):
             return None
         moving: list[Parts | None] = []
         given: list[Any] = []
-        on_arrays = True
+        bare = True
         for x in args:
             parts = None
             if isinstance(x, Series) and x.level is self:
@@ -164,17 +165,17 @@ class CollapsedLevel(SeriesLevel):
                     parts = self.parts_of(x)
                     if parts is None:
                         return None
-                    on_arrays = on_arrays and x.bare_dtype is not None
+                    bare = bare and x.bare_dtype is not None
                 else:
                     x = x.known[0]
             if parts is None and type(x) not in NUMBERS:
-                if isinstance(x, TensorLike) and not (x.requires_grad or modes.inference):
+                if isinstance(x, Plug.tensor) and not (x.requires_grad or modes.inference):
                     x = value_of(x)  # a view, too: nobody writes to it meanwhile
-                on_arrays = on_arrays and arrays.is_raw(x)
+                bare = bare and arrays.is_raw(x)
             moving.append(parts)
             given.append(x if parts is None else None)
         step = Step(self, op, given, moving, options)
-        if on_arrays:
+        if bare:
             found = step.run()
         else:
             outside = self.directions if self.points is None else self.points

@@ -18,7 +18,8 @@ from retrograd.func._captured import Running
 from retrograd.func._trees import Shape, describe, flatten, flatten_as, unflatten
 from retrograd.ops._batching import Batched, BatchLevel
 from retrograd.ops.shapes import slicing
-from retrograd.tensor._creation import empty, eye, tensor
+from retrograd.tensor._creation import eye, tensor
+from retrograd.tensor._randoms import rand
 from retrograd.tensor._tensor import Tensor
 
 
@@ -194,7 +195,7 @@ def laplacian(func: Callable[[Tensor], Any], samples: int | None = None) -> Call
     def summed(x: Tensor) -> Any:
         if samples is None:
             return _collapsed(func, x, _basis(x), 2, None, "laplacian(f)")
-        signs = empty((samples, *x.shape), dtype=x.dtype).bernoulli_(0.5) * 2 - 1
+        signs = (rand((samples, *x.shape), dtype=x.dtype) < 0.5).to(x.dtype) * 2 - 1
         found = _collapsed(func, x, signs, 2, None, "laplacian(f, samples)")
         leaves, shape = flatten(found)
         return unflatten([y / samples for y in leaves], shape)
