@@ -374,3 +374,11 @@ def test_results_lie_in_memory_that_the_next_program_reads_as_it_is() -> None:
 def test_polygamma_at_its_ends(n: int) -> None:
     x = torch.tensor([0.0, -0.0, -1.0, 1.0, torch.inf, -torch.inf, torch.nan])
     both(lambda x: torch.polygamma(n, x), x)
+
+
+def test_isin_with_a_number() -> None:
+    for invert in (False, True):
+        f = both(lambda x, y, i=invert: (torch.isin(x, 2, invert=i), torch.isin(2, y, invert=i)),
+                 torch.tensor([[1, 2], [3, 2]]), torch.tensor([4, 2]))  # fmt: skip
+    found = f(torch.tensor([[1, 2], [3, 2]]), torch.tensor([4, 2]))
+    assert [x.tolist() for x in found] == [[[True, False], [True, False]], False]

@@ -126,7 +126,9 @@ def _equals_any(self: Any, test_elements: Any, invert: bool) -> Any:
         self = arrays.asarray(self)
     shape = tuple(self.shape)
     column = linear.reshape(self, (numel(shape), 1))
-    row = linear.reshape(test_elements, (1, numel(test_elements.shape)))
+    row = test_elements
+    if hasattr(row, "shape"):
+        row = linear.reshape(row, (1, numel(row.shape)))
     equal = any_of(raw(eq(column, row)), dim=(1,), keepdim=False)
     return linear.reshape(logical_not(equal) if invert else equal, shape)
 
