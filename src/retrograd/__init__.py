@@ -32,6 +32,7 @@ finally:
         _gc.enable()
 
 from retrograd import ops as _ops
+from retrograd._tracebacks import install as _install_tracebacks
 from retrograd.arrays import _dtypes as _dtypes
 from retrograd.arrays._dtypes import (
     bfloat16,
@@ -182,6 +183,7 @@ def __getattr__(name: str) -> _Any:
     return value
 
 
+_install_tracebacks()
 _Plug.compiler = lambda: __getattr__("compile")
 _Plug.protocols = lambda: __getattr__("_protocols")
 _Plug.sparse = lambda: __getattr__("sparse")

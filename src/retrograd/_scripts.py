@@ -18,6 +18,7 @@ from typing import Any
 
 from retrograd._alias import installed
 from retrograd._errors import UserError, one_line
+from retrograd._tracebacks import shortened
 
 INTERRUPTED = 130  # the exit code after Ctrl-C
 STYLES = {"bold": 1, "dim": 2, "red": 31, "yellow": 33, "cyan": 36}  # codes of terminals
@@ -168,11 +169,12 @@ def _exit_code(error: SystemExit) -> int:
 
 def _print_traceback(error: BaseException, script: str) -> None:
     """The traceback from the script on: how it was started is not its affair."""
-    shown = error.__traceback__
-    while shown is not None and shown.tb_frame.f_code.co_filename != script:
-        shown = shown.tb_next
     sys.stdout.flush()
-    traceback.print_exception(type(error), error, shown or error.__traceback__)
+    with shortened(error):
+        shown = error.__traceback__
+        while shown is not None and shown.tb_frame.f_code.co_filename != script:
+            shown = shown.tb_next
+        traceback.print_exception(type(error), error, shown or error.__traceback__)
 
 
 def styled(words: str, style: str) -> str:

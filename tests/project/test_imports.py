@@ -56,7 +56,8 @@ LAYERS = (
     ("autograd/", "the graph, the backward pass, Function, modes, checks"),
     ("ops/", "the table: every operation with its derivative"),
     ("arrays/", "raw arrays: the only layer that imports NumPy and SciPy"),
-    ("_modes.py _source.py", "modes per thread; lines of the user's code"),
+    ("_modes.py _source.py", "modes per thread; lines of the user's code; tracebacks"),
+    ("_tracebacks.py", SAME),
     ("_errors.py _later.py", "errors that the command line reports; names loaded when first used"),
     ("_records.py", "classes of named values"),
 )

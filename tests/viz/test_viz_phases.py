@@ -109,6 +109,21 @@ def check(numbers: str, result: float) -> None:
     assert true(left, result, 1e-4)
 
 
+@pytest.mark.parametrize("optimizer", ["SGD", "Adagrad"])
+def test_a_step_to_nan_has_no_numbers(optimizer: str) -> None:
+    w = torch.tensor([0.0, 1.0], requires_grad=True)
+    step = getattr(torch.optim, optimizer)([w], lr=0.1)
+    with viz.recording() as story:
+        for _ in range(2):
+            step.zero_grad()
+            (w.sqrt() * 0).sum().backward()
+            step.step()
+    for one in document(story)["passes"]:
+        (update,) = one["updates"]
+        assert [line["numbers"] for line in update["lines"]] in ([""], [])
+        assert update["after"]["data"][0] == "nan"
+
+
 def test_equations_are_true_for_many_operations() -> None:
     torch.manual_seed(0)
     x = torch.rand(2, 2, requires_grad=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import weakref
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -100,15 +101,16 @@ def formulas(update: Update, change: Changed, name: str) -> list[dict[str, str]]
     exact = COARSE.get(change.before.dtype, 1e-4)
     lines = LINES[update.optimizer](change, after) if update.optimizer in LINES else []
     equations = in_numbers(lines, values, exact)
-    if not equations:  # another rule, or one that looks at other elements as well
+    if not equations and math.isfinite(after):  # another rule, or one of several elements
         lines, values["change"] = [("p", "p + change", after)], after - before
         equations = in_numbers(lines, values, exact)
     names = {"p": name, "grad": f"{name}.grad" if IDENTIFIER.fullmatch(name) else "grad"}
     where = "[0]: " if change.before.size > 1 else ""
     return [
-        {"formula": f"{names.get(left, left)} ← {named(right, names)}", "numbers": where + numbers}
-        for (left, right, _), numbers in zip(lines, equations, strict=True)
-    ]
+        {"formula": f"{names.get(left, left)} ← {named(right, names)}",
+         "numbers": where + equations[i] if equations else ""}
+        for i, (left, right, _) in enumerate(lines)
+    ]  # fmt: skip
 
 
 def in_numbers(lines: list[Line], values: dict[str, Any], exact: float) -> list[str]:

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from typing import Any, NoReturn
 
+from retrograd._tracebacks import shortened
 from retrograd.arrays import _batches
 from retrograd.autograd import _history, _node
 from retrograd.utils.data._utils import transport
@@ -118,7 +119,8 @@ def _rebuilt(kind: bytes, words: str) -> BaseException:
 
 
 def _caught(error: Exception, worker_id: int) -> Caught:
-    text = "".join(traceback.format_exception(error))
+    with shortened(error):
+        text = "".join(traceback.format_exception(error))
     try:
         kind = pickle.dumps(type(error))
     except Exception:  # a class that only this process knows
