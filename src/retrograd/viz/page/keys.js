@@ -88,7 +88,7 @@ function look(page, id) {
   page.picked = { ids: [id], place: page.story.items.get(id).place, item: id };
   page.graph.mark("picked", [id]);
   page.source.point("picked", page.picked.place, true);
-  page.panel.showItem(id, page.times.items.has(id));
+  page.panel.showItem(id);
   page.graph.reveal(id);
   byId("live").textContent = page.graph.boxes.get(id).description;
 }

@@ -91,7 +91,7 @@ class Page {
     this.show(this.graph.group ?? null, true);
     this.go(0, true);
     const { shown } = this.panel;
-    if (shown !== null) this.panel.showItem(shown, this.times.items.has(shown));
+    if (shown !== null) this.panel.showItem(shown);
   }
 
   // -- steps -------------------------------------------------------------------------------------
@@ -292,7 +292,7 @@ class Page {
     this.source.point("picked", item.place, true);
     const own = at !== undefined && this.steps[at - 1].item === id;
     if (own) this.panel.clearPicked();
-    else this.panel.showItem(id, at !== undefined);
+    else this.panel.showItem(id);
     this.panel.root.scrollTop = 0;
   }
 

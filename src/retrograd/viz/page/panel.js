@@ -376,7 +376,7 @@ class Panel {
 
   // -- what was picked ---------------------------------------------------------------------------
 
-  showItem(id, isStep) {
+  showItem(id) {
     const item = this.story.items.get(id);
     const value = this.story.valueIn(id, this.pass);
     this.shown = id;
@@ -394,7 +394,7 @@ class Panel {
         ? h("button", { class: "plain", onclick: () => this.on.open(id) }, "Look into it") : null,
       value ? this.named(this.story.passes.length > 1 ? "value in this pass" : "value", value, "value") : null,
       this.gradNow,
-      isStep ? null : h("p", { class: "quiet" },
+      this.story.hasStep(id, this.pass) ? null : h("p", { class: "quiet" },
         item.kind === "group" || !this.story.passes.length ? "" : "It has no step in this pass.")));
   }
 

@@ -89,6 +89,11 @@ class Story {
       .filter(({ name, steps }) => steps.length || (pass && name === "backward"));
   }
 
+  /** Whether an item has a step in some phase of a pass. */
+  hasStep(id, number) {
+    return this.phasesOf(number).some(({ name }) => this.timesOf(number, name).items.has(id));
+  }
+
   /** The positions (from 1) at which things run in a phase of a pass. Computed once for each. */
   timesOf(number, phase = "backward") {
     const key = `${number} ${phase}`;
