@@ -13,6 +13,7 @@ from _viz_browser import Open
 
 import retrograd as torch
 from retrograd import nn, viz
+from retrograd.utils.checkpoint import checkpoint
 from retrograd.viz import _report
 
 
@@ -86,6 +87,25 @@ def test_the_first_nan_has_its_cause_and_the_page_of_its_pass(tmp_path: Path) ->
     assert mark["page"] == "run-step-4.html"
     assert '"SqrtBackward0"' in (tmp_path / mark["page"]).read_text(encoding="utf-8")
     assert told["curves"]["loss"]["y"][4:] == [None, None]
+
+
+@pytest.mark.parametrize("causes", [True, False])
+def test_a_nan_in_a_checkpoint_is_marked_too(tmp_path: Path, causes: bool) -> None:
+    model = nn.Linear(3, 1)
+    report = viz.Report(tmp_path / "run.html", model, every=1, causes=causes)
+    for scale in (1.0, 0.0, 0.0):
+        model.zero_grad()
+        x = torch.ones(2, 3, requires_grad=True)
+        out = checkpoint(lambda x, scale=scale: model(x) * scale, x, use_reentrant=False)
+        loss = out.square().sum().sqrt()
+        loss.backward()
+        report.step(loss)
+    report.close()
+    found = [mark for mark in data_of(tmp_path / "run.html")["marks"] if mark["kind"] == "nan"]
+    assert [mark["text"] for mark in found] == [
+        "Step 2: the gradient of weight and bias is not finite."
+    ]
+    assert "set_detect_anomaly" in found[0]["why"][0]
 
 
 def test_training_is_the_same_with_a_report_and_graphs_are_freed(tmp_path: Path) -> None:

@@ -36,6 +36,10 @@ MOST_SAMPLES = 100  # of each parameter
 USUAL = 5  # samples whose median counts
 ORDER = ("nan", "exploding", "unused", "vanishing", "recorded")  # of findings
 SCRIPTS = ("dom", "values", "theme", "charts", "report")
+ANOMALY = (
+    "What to do: call torch.autograd.set_detect_anomaly(True), which names the operation that a "
+    "NaN comes from."
+)
 NO_GRADIENT = "{names} {get} no gradient: no backward pass reaches {them}."
 
 
@@ -268,15 +272,11 @@ class Report:
         wanted = self._step + 1 in self._passes
         look = wanted or (self._causes and not self._found)
         if task.recorded or task.needed is not None or len(modes.tasks) > 1 or not look:
-            captured = loop(task)
-            self._after_pass()
-            return captured
+            return self._plain(task, loop)
         roots, kept = list(task.roots), task.keep_graph
         nodes, _ = walk([node for node, _, _ in roots])
         if not wanted and not all(map(_is_simple, nodes)):
-            captured = loop(task)  # what is recomputed in a pass is not to be kept
-            self._after_pass()
-            return captured
+            return self._plain(task, loop)  # what is recomputed in a pass is not to be kept
         task.keep_graph = True
         try:
             captured = loop(task)
@@ -290,6 +290,14 @@ class Report:
             if not kept:
                 for node in nodes:
                     node.release()
+        return captured
+
+    def _plain(self, task: Task, loop: Callable[[Task], Any]) -> Any:
+        """Run a backward pass whose graph is not kept: where a NaN comes from is not known then."""
+        captured = loop(task)
+        self._after_pass()
+        if self._first_bad():
+            self._note_bad([ANOMALY], None)
         return captured
 
     def _after_pass(self) -> None:
@@ -316,13 +324,15 @@ class Report:
 
     def _note_cause(self, roots: Sequence[Root]) -> None:
         """Note where the first NaN or infinity comes from."""
-        step = self._step + 1
         story, page = self._recorded(roots, "nan")
         bad = [mark for mark in story.marks if mark.kind in ("nan", "inf")]
         best = next((mark for mark in bad if mark.why), bad[0] if bad else None)
+        self._note_bad([] if best is None else [_at(best), *best.why], page)
+
+    def _note_bad(self, why: list[str], page: str | None) -> None:
+        """Note the gradients that are not finite."""
         names = [s.name for s in self._samples if not math.isfinite(s.norm or 0.0)]
-        text = f"Step {step}: the gradient of {listed(names)} is not finite."
-        why = [] if best is None else [_at(best), *best.why]
+        text = f"Step {self._step + 1}: the gradient of {listed(names)} is not finite."
         self.marks.append(_mark("nan", text, why, page))
         self._due = 0.0
 
@@ -331,9 +341,7 @@ class Report:
         if self._found:
             return
         self._found = True
-        why = ["What to do: call torch.autograd.set_detect_anomaly(True), which names the "
-               "operation that a NaN comes from."]  # fmt: skip
-        self.marks.append(_mark("nan", f"Step {self._step}: the loss is {loss}.", why))
+        self.marks.append(_mark("nan", f"Step {self._step}: the loss is {loss}.", [ANOMALY]))
         self._due = 0.0
 
     # -- the file ----------------------------------------------------------------------------

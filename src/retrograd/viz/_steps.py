@@ -58,7 +58,7 @@ def scene_from(story: dict[str, Any], theme: str) -> Scene:
 
 def item_from(given: dict[str, Any]) -> Item:
     """An item without its values."""
-    names = {field.name for field in dataclasses.fields(Item)} - {"value", "grad", "place"}
+    names = {field.name for field in dataclasses.fields(Item)} - {"value", "grad", "place", "room"}
     known = {name: value for name, value in given.items() if name in names}
     return Item(**known | {"details": tuple(given["details"]), "saved": tuple(given["saved"])})
 
