@@ -192,12 +192,27 @@ def test_a_jacobian_vector_product_is_told() -> None:
     tangents = torch.tensor(0.5), torch.tensor(1.0)
     page = viz.jvp(f, primals, tangents)
     product, sine = page.story["forward"]
-    assert product["moved"] == ["t(x) · w + t(w) · x", "0.5 · 2.0 + 1.0 · 3.0 = 4.0"]
+    assert product["moved"] == ["t(x) · w + x · t(w)", "0.5 · 2.0 + 3.0 · 1.0 = 4.0"]
     assert sine["moved"] == ["t(x · w) · cos(x · w)", "4.0 · cos(6.0) = 3.8407"]
     _, moved = torch.func.jvp(f, primals, tangents)
     assert sine["tangents"][0]["data"] == [pytest.approx(moved.item())]
     with pytest.raises(ValueError, match="2 primals, but 1 tangents"):
         viz.jvp(f, primals, tangents[:1])
+
+
+def test_tangents_follow_the_family_of_the_operation() -> None:
+    a, b = torch.tensor([[1.0, 2.0], [3.0, 4.0]]), torch.tensor([[5.0, 6.0], [7.0, 8.0]])
+    page = viz.jvp(lambda a, b: (a @ b).mean(), (a, b), (b, a * 0))
+    product, mean = page.story["forward"]
+    assert product["moved"] == [
+        "t(a) @ b + a @ t(b)", "[0, 0]: 5.0 · 5.0 + 6.0 · 7.0 + 1.0 · 0.0 + 2.0 · 0.0 = 67.0"
+    ]  # fmt: skip
+    assert mean["moved"] == ["mean(t(a @ b))", "(67.0 + 78.0 + 91.0 + 106.0) / 4 = 85.5"]
+    # Forward mode runs the definition of linear: the node is that of a sum.
+    layer = viz.jvp(lambda x, w, c: nn.functional.linear(x, w, c), (a, b, a[0]), (b, a, a[1]))
+    total = layer.story["forward"][-1]
+    assert total["formula"] == "c + (x @ wᵀ)"
+    assert total["tangents"][0]["data"] == [69.0, 98.0, 97.0, 142.0]
 
 
 # -- in the page ---------------------------------------------------------------------------------
@@ -252,7 +267,7 @@ def test_the_page_of_a_jacobian_vector_product(opened: Open) -> None:
     page = opened(viz.jvp(lambda x: x * x, torch.tensor(3.0), torch.tensor(1.0)))
     page.keyboard.press("ArrowRight")
     assert read(page)["formulas"] == [
-        "x · x", "= 3.0 · 3.0 = 9.0", "t(x) · x + t(x) · x", "= 1.0 · 3.0 + 1.0 · 3.0 = 6.0",
+        "x · x", "= 3.0 · 3.0 = 9.0", "t(x) · x + x · t(x)", "= 1.0 · 3.0 + 3.0 · 1.0 = 6.0",
     ]  # fmt: skip
     assert sorted(read(page)["inside"].values()) == [["= 3", "tangent 1"], ["= 9", "tangent 6"]]
 

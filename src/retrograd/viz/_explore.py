@@ -91,7 +91,7 @@ def jvp(
         >>> from retrograd import viz
         >>> page = viz.jvp(lambda x: x * x, torch.tensor(3.0), torch.tensor(1.0))
         >>> page.story["forward"][0]["moved"]
-        ['t(x) · x + t(x) · x', '1.0 · 3.0 + 1.0 · 3.0 = 6.0']
+        ['t(x) · x + x · t(x)', '1.0 · 3.0 + 3.0 · 1.0 = 6.0']
     """
     given, moves = as_tuple(primals), as_tuple(tangents)
     if len(given) != len(moves):

@@ -15,7 +15,7 @@ from retrograd.viz import _facts
 from retrograd.viz._formulas import NAMES, SUPERSCRIPT
 from retrograd.viz._model import Graph
 from retrograd.viz._node_info import NodeInfo, recorded_info
-from retrograd.viz._numbers import equation, named, number
+from retrograd.viz._numbers import equation, identifiers, named, number
 from retrograd.viz._record_passes import Step
 from retrograd.viz._rules import rule_of
 from retrograd.viz._values import Value
@@ -119,23 +119,19 @@ class Formulas:
         return (f"{name} = {text}" if name else text), numbers
 
     def tangent(self, node: Node, info: NodeInfo, formulas: tuple[str, ...]) -> tuple[str, str]:
-        """How a node moves its result, in names and in numbers: each input's derivative, times the
-        tangent of the input."""
+        """How a node moves its result, in names and in numbers."""
         operation = node.operation
         result = info.outputs[0].tangent if len(info.outputs) == 1 else None
         if operation is None or result is None or len(info.inputs) < len(operation.inputs):
             return "", ""
-        values, names, terms = values_of(node, info), self.input_names(node), []
-        for label, described, text in zip(operation.inputs, info.inputs, formulas, strict=False):
-            if described is None or described.tangent is None:
-                continue
-            if not text or " where " in text or "sum(" in text:
-                return "", ""
-            own = f"t_{label}"
-            values[own], names[own] = described.tangent, f"t({names.get(label, label)})"
-            terms.append(with_tangent(text.partition(" = ")[2], own))
-        total = " + ".join(terms).replace("+ −", "− ")
-        return named(total, names), equation(total, values, result)
+        values, names, moving = values_of(node, info), self.input_names(node), []
+        for label, described in zip(operation.inputs, info.inputs, strict=False):
+            if described is not None and described.tangent is not None:
+                own = f"t_{label}"
+                values[own], names[own] = described.tangent, f"t({names.get(label, label)})"
+                moving.append(label)
+        text = tangent_of(node, moving, dict(zip(operation.inputs, formulas, strict=False)))
+        return named(text, names), equation(text, values, result)
 
     def backward(self, step: Step, formulas: list[str]) -> tuple[list[str], list[str]]:
         """The formulas of a rule in names, and in numbers."""
@@ -156,14 +152,35 @@ class Formulas:
         return [named(text, names) if text else "" for text in formulas], numbers
 
 
-def with_tangent(text: str, name: str) -> str:
-    """The gradient of an input as a formula for its tangent: both are products with the
-    derivative.
+def tangent_of(node: Node, moving: list[str], gradients: dict[str, str]) -> str:
+    """The formula of a tangent, by the family of the operation, as forward mode computes it; ""
+    where there is no short one. ``moving``: the inputs that have tangents. ``gradients``: the
+    formulas of their gradients."""
+    operation, forward = node.operation, written(node)
+    assert operation is not None
+    if operation.family == "linear":  # the same, of the tangents
+        return moved(forward, moving)
+    if operation.family == "multilinear":  # one factor moves at a time
+        return " + ".join(moved(forward, [label]) for label in moving)
+    if operation.name == "addmm" and forward == RESULTS["addmm"]:
+        parts = {"self": "t_self", "mat1": "t_mat1 @ mat2", "mat2": "mat1 @ t_mat2"}
+        return " + ".join(parts[label] for label in moving)
+    texts = [gradients.get(label, "").partition(" = ")[2] for label in moving]
+    plain = all(text and " where " not in text and "sum(" not in text for text in texts)
+    if operation.family != "elementwise" or not plain:
+        return ""
+    # A gradient and a tangent are both products with the derivative.
+    terms = [text.replace("grad", f"t_{label}") for label, text in zip(moving, texts, strict=True)]
+    return " + ".join(terms).replace("+ −", "− ")
 
-    >>> with_tangent("2 · grad · self", "t_self")
-    '2 · t_self · self'
+
+def moved(text: str, labels: list[str]) -> str:
+    """A formula with the tangents of some inputs in their places.
+
+    >>> moved("self @ mat2", ["mat2"])
+    'self @ t_mat2'
     """
-    return text.replace("grad", name)
+    return identifiers(labels).sub(lambda m: f"t_{m[1]}", text)
 
 
 def written(node: Node) -> str:
@@ -209,7 +226,7 @@ def recorded(nodes: list[Node]) -> Iterator[tuple[Node, NodeInfo]]:
     """The operations that were seen to run."""
     for node in nodes:
         info = recorded_info(node)
-        if info is not None and (any(x is not None for x in info.inputs) or info.numbers):
+        if info is not None and info.ran:
             yield node, info
 
 

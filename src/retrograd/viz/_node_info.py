@@ -40,6 +40,7 @@ class NodeInfo:
     module: str = ""  # path of the module that was running, "layers.0.attention"
     module_types: tuple[str, ...] = ()  # class names along that path
     numbers: dict[int, Any] | None = None  # inputs that are Python numbers, by position
+    ran: bool = True  # in the recording; otherwise it was there before
 
 
 def recorded_info(node: Node) -> NodeInfo | None:

@@ -53,6 +53,10 @@ class Recorder(Interceptor):
         elif recorded_info(node) is None:
             self._note_origins(operands)
             given = [self.tensors.describe(x) for x in operands]
+            if node.operation is not op:
+                # A transform has run the definition of the operation. The node is that of the last
+                # part, which had other operands.
+                given, operands = [None] * len(node.next_nodes), []
             more = [x for x in options.values() if isinstance(x, Tensor) and not x.requires_grad]
             self._note(node, given, [self.tensors.describe(x) for x in more], results, operands)
         return result
@@ -143,7 +147,7 @@ class Recorder(Interceptor):
                 described = self.tensors.describe(x)
                 assert described is not None
                 unknown: tuple[Described | None, ...] = (None,) * len(x._node.next_nodes)
-                note(x._node, NodeInfo((described,), unknown))
+                note(x._node, NodeInfo((described,), unknown, ran=False))
 
     # -- leaving the graph -------------------------------------------------------------------
 
