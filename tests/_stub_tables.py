@@ -170,7 +170,8 @@ Tensor.resize_(self, sizes: Shape, *, memory_format: MemoryFormat | None = None)
 resize_as_(input: Tensor, the_template: Tensor, *, memory_format: MemoryFormat | None = None) -> Tensor
 Tensor.resize_as_(self, the_template: Tensor, *, memory_format: MemoryFormat | None = None) -> Tensor
 Tensor.as_subclass(self, cls: type[Any]) -> Any
-Tensor.to_sparse(self) -> Any
+Tensor.to_sparse(self, sparse_dim: int | None = None, *, layout: Any = "torch.sparse_coo", blocksize: Any = None, dense_dim: int | None = None) -> Any
+Tensor.sparse_mask(self, mask: Any) -> Any
 Tensor.to_sparse_csr(self) -> Any
 Tensor.to_dense(self) -> Tensor
 Tensor.storage(self) -> Any

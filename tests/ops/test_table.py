@@ -183,8 +183,8 @@ SPACES = {
 # and tests/project/test_older_and_rarer_names.py; bfloat16 in tests/tensor/test_bfloat16.py.
 ABOUT_MEMORY = {
     "_typed_storage", "bfloat16", "apply_", "as_strided_", "cuda", "is_pinned", "is_shared", "map_",
-    "new_empty_strided", "pin_memory", "resize_", "resize_as_", "set_", "share_memory_", "storage",
-    "to_dense", "to_sparse", "to_sparse_csr", "untyped_storage",
+    "new_empty_strided", "pin_memory", "resize_", "resize_as_", "set_", "share_memory_",
+    "sparse_mask", "storage", "to_dense", "to_sparse", "to_sparse_csr", "untyped_storage",
 }  # fmt: skip
 
 

@@ -41,7 +41,7 @@ LAYERS = (
     ("fft.py linalg.py", "PyTorch's namespaces: names, and where they are defined"),
     ("random.py special.py", SAME),
     ("_scipy_special.py", SAME),
-    ("sparse.py", SAME),
+    ("sparse/", SAME),
     ("accelerator.py backends/", SAME),
     ("functional.py hub.py", SAME),
     ("multiprocessing.py", SAME),

@@ -33,7 +33,7 @@ def test_kernels_that_are_not_there() -> None:
     with pytest.raises(AttributeError, match="'aten' object has no attribute 'nothing'"):
         retrograd.ops.aten.nothing
     with pytest.raises(AttributeError, match=r"torch\.library\.custom_op declares"):
-        retrograd.ops.mine
+        retrograd.ops.never_declared
 
 
 @pytest.mark.filterwarnings("ignore:TypedStorage is deprecated")

@@ -198,15 +198,29 @@ def test_sparse_matrices_in_files(torch: Any, layout: str, ours_writes: bool) ->
     assert found["matrix"].dtype == reader.float64
 
 
+@pytest.mark.parametrize("coalesced", [True, False])
+@pytest.mark.parametrize("ours_writes", [True, False])
+def test_sparse_tensors_in_files(torch: Any, coalesced: bool, ours_writes: bool) -> None:
+    writer, reader = (retrograd, torch) if ours_writes else (torch, retrograd)
+    places = writer.tensor([[1, 0], [0, 2], [1, 1]])
+    made = writer.sparse_coo_tensor(places, writer.ones(2, 4), (2, 3, 2, 4))
+    file = io.BytesIO()
+    writer.save(made.coalesce() if coalesced else made, file)
+    file.seek(0)
+    found = reader.load(file)
+    assert found.is_coalesced() is coalesced
+    assert found.to_dense().tolist() == made.to_dense().tolist()
+
+
 @pytest.mark.parametrize(
     ("layout", "data", "words"),
     [
-        ("torch.sparse_coo", ([[0, 5], [1, 0]], [1.0, 2.0], (2, 2)), "a row is out of range"),
-        ("torch.sparse_coo", ([[0], [1]], [1.0, 2.0], (2, 2)), "1 rows, 1 columns and 2 values"),
+        ("torch.sparse_coo", ([[0, 5], [1, 0]], [1.0, 2.0], (2, 2)), "but found index 5"),
+        ("torch.sparse_coo", ([[0], [1]], [1.0, 2.0], (2, 2)), "must have same nnz"),
         ("torch.sparse_csr", ([0, 3, 2], [0, 1], [1.0, 2.0], (2, 2)), "crow_indices must rise"),
-        ("torch.sparse_csr", ([0, 1, 2], [0, -1], [1.0, 2.0], (2, 2)), "a column is out of range"),
+        ("torch.sparse_csr", ([0, 1, 2], [0, -1], [1.0, 2.0], (2, 2)), "negative index -1"),
         ("torch.sparse_bsr", ([0], [0], [1.0], (1, 1)), "has the layout torch.sparse_bsr"),
-        ("torch.sparse_coo", ([[0]], [1.0], (3,)), "a sparse tensor that is not a matrix"),
+        ("torch.sparse_coo", ([[0]], [1.0], (3, 3)), "sparse_dim = 1, dense_dim = 0"),
     ],
 )
 def test_sparse_matrices_in_damaged_files(layout: str, data: Any, words: str) -> None:

@@ -105,12 +105,11 @@ def test_dense_matrices_made_sparse() -> None:
     assert x.grad.tolist() == [[0.0, 400.0], [6.0, 0.0]]
     assert torch.sparse.to_sparse_csr(x).crow_indices().tolist() == [0, 1, 2]
     assert torch.sparse.sum(a).item() == 5.0
-    assert torch.sparse.sum(a, 0).tolist() == [3.0, 2.0]
-    assert torch.sparse.sum(a, 1).tolist() == [2.0, 3.0]
+    assert torch.sparse.sum(a, 0).to_dense().tolist() == [3.0, 2.0]
+    assert torch.sparse.sum(a, 1).to_dense().tolist() == [2.0, 3.0]
     assert (2 * a).to_dense().tolist() == [[0.0, 4.0], [6.0, 0.0]]
     assert not a.detach().requires_grad
     assert a.requires_grad
-    assert "2 × 2, 2 entries" in repr(a)
 
 
 def test_a_graph_network_learns_through_a_sparse_matrix() -> None:
@@ -120,9 +119,8 @@ def test_a_graph_network_learns_through_a_sparse_matrix() -> None:
     pairs = [(i, j) for i in range(n) for j in range(n) if i // 10 == j // 10 or (i + j) % 19 == 0]
     rows, columns = (torch.tensor(side) for side in zip(*pairs, strict=True))
     ones = torch.ones(len(pairs))
-    degree = torch.sparse.sum(
-        torch.sparse_coo_tensor(torch.stack([rows, columns]), ones, (n, n)), 1
-    )
+    graph = torch.sparse_coo_tensor(torch.stack([rows, columns]), ones, (n, n))
+    degree = torch.sparse.sum(graph, 1).to_dense()
     adjacency = torch.sparse_coo_tensor(torch.stack([rows, columns]), ones / degree[rows], (n, n))
     features = torch.randn(n, 8)
     labels = torch.arange(n) // 10
@@ -141,18 +139,34 @@ def test_errors() -> None:
     a = matrix(torch.tensor(VALUES))
     for call, words in {
         (lambda: a @ torch.ones(2)): "Expected dim 0 size 3",
-        (lambda: a @ torch.ones(3, dtype=torch.float64)): "expected one dtype",
-        (lambda: torch.sparse.mm(torch.ones(2, 2), torch.ones(2, 2))): "expected a sparse matrix",
-        (lambda: torch.sparse_coo_tensor([[0, 5], [0, 1]], [1.0, 2.0], (2, 2))): "row is out of",
-        (lambda: torch.sparse_coo_tensor([[0], [-1]], [1.0], (2, 2))): "column is out of",
-        (lambda: torch.sparse_coo_tensor([[0, 1]], [1.0, 2.0], (2,))): "only matrices",
-        (lambda: torch.sparse_coo_tensor([[0], [1]], [1.0, 2.0], (2, 2))): "1 rows, 1 columns",
-        (lambda: torch.sparse_csr_tensor([0, 1], [0, 1], [1.0, 2.0], (2, 2))): "must rise from 0",
-        (lambda: torch.sparse.spsolve(torch.sparse.to_sparse(torch.ones(2, 3)), torch.ones(2))):
-            "square",
-        (lambda: torch.sparse.to_sparse(torch.ones(3))): "only matrices",
+        (lambda: a @ torch.ones(3, dtype=torch.float64)): "scalar type Float but found Double",
+        (lambda: a @ 3): "expected a Tensor, got int",
+        (lambda: torch.sparse_coo_tensor([[0, 5], [0, 1]], [1.0, 2.0], (2, 2))):
+            "for dim 0, size is 2 but found index 5",
+        (lambda: torch.sparse_coo_tensor([[0], [-1]], [1.0], (2, 2))): "index -1 for dim 1",
+        (lambda: torch.sparse_coo_tensor([[0, 1]], [1.0, 2.0], (2, 2))): "sparse_dim = 1",
+        (lambda: torch.sparse_coo_tensor([0, 1], [1.0, 2.0], (2,))): "must be sparse_dim x nnz",
+        (lambda: torch.sparse_coo_tensor([[0], [1]], [1.0, 2.0], (2, 2))): "must have same nnz",
+        (lambda: torch.sparse_coo_tensor([[0]], [[1.0]], (2, 2))): "values has incorrect size",
+        (lambda: torch.sparse_coo_tensor([[1, 0]], [1.0, 2.0], (2,), is_coalesced=True)):
+            "cannot set is_coalesced",
+        (lambda: torch.sparse_csr_tensor([0, 1], [0, 1], [1.0, 2.0], (2, 2))): "number of rows",
+        (lambda: torch.sparse_csr_tensor([0, 2, 1], [0, 1], [1.0, 2.0], (2, 2))): "must rise",
+        (lambda: torch.sparse_csr_tensor([0, 1, 2], [0, 1], [1.0], (2, 2))): "got 2 columns",
+        (lambda: torch.sparse.spsolve(torch.ones(2, 3).to_sparse(), torch.ones(2))): "square",
+        (lambda: torch.ones(3).to_sparse_csr()): "expected a matrix",
+        (lambda: torch.ones(2, 2, 2).to_sparse() @ torch.ones(2)): "expected a sparse matrix",
+        (lambda: a.indices()): "Cannot get indices on an uncoalesced tensor",
+        (lambda: a + torch.ones(3, 3)): "add\\(sparse, dense\\) is not supported",
+        (lambda: a + a.t()[0].unsqueeze(0)): "expected sizes of 'self' and 'other' to match",
+        (lambda: a / torch.ones(3)): "Sparse division requires a scalar",
+        (lambda: a[0:1]): "indexed by integers",
+        (lambda: a[7]): "index 7 out of range",
+        (lambda: a.numpy()): "to_dense",
+        (lambda: torch.exp(a)): "torch.exp is not there for sparse tensors",
+        (lambda: torch.atan2(torch.ones(3, 3), a)): "torch.atan2 is not there",
     }.items():  # fmt: skip
-        with pytest.raises((RuntimeError, TypeError), match=words):
+        with pytest.raises((RuntimeError, TypeError, IndexError), match=words):
             call()
     empty = torch.sparse_coo_tensor([[], []], torch.tensor([]), (2, 3))
     assert (empty @ torch.ones(3, 1)).tolist() == [[0.0], [0.0]]

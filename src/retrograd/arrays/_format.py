@@ -166,7 +166,30 @@ def _describe_shape_and_dtype(
         yield f"dtype=torch.{array.dtype.name}"
 
 
-def _append_suffixes(text: str, suffixes: Sequence[str], indent: int) -> str:
+def format_sparse(
+    parts: dict[str, Array], suffixes: Sequence[str], new_line: bool, prefix: str = "tensor("
+) -> str:
+    """Return the text PyTorch prints for a sparse tensor.
+
+    Args:
+        parts: the arrays that it consists of, by their names.
+        suffixes: the size and further remarks.
+        new_line: whether these start a line of their own.
+        prefix: the opening of the text.
+    """
+    texts = []
+    for name, array in parts.items():
+        opening = f"{name}=tensor("
+        inside = (_format_elements(array, indent=len(prefix) + len(opening)) if array.size
+                  else f"[], size={array.shape}")  # fmt: skip
+        texts.append(f"{opening}{inside})")
+    whole = prefix + (",\n" + " " * len(prefix)).join(texts)
+    return _append_suffixes(whole, suffixes, len(prefix), new_line) + ")"
+
+
+def _append_suffixes(
+    text: str, suffixes: Sequence[str], indent: int, new_line: bool = False
+) -> str:
     """Append `, suffix` for each, starting a new line where the current one gets too long."""
     # PyTorch reckons with two characters more on the line than the contents have, but not on
     # the lines it starts for a suffix.
@@ -174,9 +197,9 @@ def _append_suffixes(text: str, suffixes: Sequence[str], indent: int) -> str:
     parts = [text]
     for suffix in suffixes:
         used += len(", ") + len(suffix)
-        if used > _options["linewidth"]:
+        if new_line or used > _options["linewidth"]:
             parts.append(",\n" + " " * indent + suffix)
-            used = indent + len(suffix)
+            used, new_line = indent + len(suffix), False
         else:
             parts.append(", " + suffix)
     return "".join(parts)

@@ -40,19 +40,6 @@ class Structure:
         """Where each row begins, if the entries are sorted by rows."""
         return self._by_rows[1]
 
-    @functools.cached_property
-    def order(self) -> Any:
-        """The order of the entries by rows and, within a row, by columns."""
-        return np.lexsort((self.columns, self.rows))
-
-    @functools.cached_property
-    def distinct(self) -> tuple[Any, Structure]:
-        """For each entry, which of the different ones it is; and these, in order."""
-        key = self.rows * max(self.shape[1], 1) + self.columns
-        different, which = np.unique(key, return_inverse=True)
-        rows, columns = np.divmod(different, max(self.shape[1], 1))
-        return which, Structure(rows, columns, self.shape)
-
     def matrix(self, values: Any) -> Any:
         """The matrix with the values given, in SciPy's form."""
         order, starts, columns = self._by_rows
@@ -73,10 +60,72 @@ class Structure:
         return np.ascontiguousarray(factors.solve(np.asarray(right, wide))).astype(dtype)
 
 
-def nonzero(x: Any) -> tuple[Any, Any]:
-    """The rows and columns of the elements of a matrix that are not zero."""
-    rows, columns = np.nonzero(x)
-    return rows, columns
+def nonzero(x: Any, dims: int) -> Any:
+    """The indices, in the first dimensions, of what is not zero throughout the others."""
+    while x.ndim > dims:
+        x = (x != 0).any(-1)
+    return np.stack(np.nonzero(x)) if dims else np.zeros((0, int((x != 0).sum())), np.int64)
+
+
+def flat(indices: Raw, sizes: tuple[int, ...]) -> Raw:
+    """The number of each entry, counted in reading order."""
+    out = np.zeros(indices.shape[1], np.int64)
+    for row, size in zip(indices, sizes, strict=True):
+        out = out * size + row
+    return out
+
+
+def unflat(numbers: Raw, sizes: tuple[int, ...]) -> Raw:
+    """The indices that belong to numbers in reading order."""
+    if not sizes:
+        return np.zeros((0, len(numbers)), np.int64)
+    return np.stack(np.unravel_index(numbers, sizes)).astype(np.int64)
+
+
+def distinct(numbers: Raw) -> tuple[Raw, Raw]:
+    """The different numbers, in order, and which of them each is."""
+    return np.unique(numbers, return_inverse=True)
+
+
+def same(a: Raw, b: Raw) -> bool:
+    """Whether indices are the same."""
+    return a is b or np.array_equal(a, b)
+
+
+def is_rising(numbers: Raw) -> bool:
+    return bool((numbers[1:] > numbers[:-1]).all())
+
+
+def with_zeros(indices: Raw, dim: int) -> Raw:
+    """Indices with a row of zeros more."""
+    return np.insert(indices, dim, 0, axis=0)
+
+
+def without(indices: Raw, dim: int) -> Raw:
+    """Indices with a row less."""
+    return np.delete(indices, dim, axis=0)
+
+
+def shifted(indices: Raw, dim: int, by: int) -> Raw:
+    """Indices with a number added to a row."""
+    out = indices.copy()
+    out[dim] += by
+    return out
+
+
+def positions_of(numbers: Raw, value: int) -> Raw:
+    """Where a number is."""
+    return np.flatnonzero(numbers == value)
+
+
+def pairs(a: Raw, b: Raw) -> tuple[Raw, Raw]:
+    """All pairs of positions at which ``a`` and ``b`` have the same number, by those in ``a``."""
+    order = np.argsort(b, kind="stable")
+    first = np.asarray(np.searchsorted(b[order], a, "left"))
+    counts = np.searchsorted(b[order], a, "right") - first
+    of_a = np.repeat(np.arange(len(a)), counts)
+    within = np.arange(len(of_a)) - np.repeat(np.cumsum(counts) - counts, counts)
+    return of_a, order[first[of_a] + within]
 
 
 def rows_of(crow: Any) -> Any:

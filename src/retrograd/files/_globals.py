@@ -122,11 +122,11 @@ def _sparse(layout: Any, data: Any) -> Any:
         raise ValueError(f"a sparse tensor has the layout {str(layout)[:40]}, or no values")
     if not all(isinstance(x, Tensor) for x in data[:tensors]) or type(data[tensors]) is not Size:
         raise ValueError("a sparse tensor is made of what are not tensors and a size")
-    if len(data[tensors]) != 2:
-        _refusing("a sparse tensor that is not a matrix")()
     make = sparse.sparse_coo_tensor if tensors == 2 else sparse.sparse_csr_tensor
     try:
-        return make(*data[: tensors + 1])
+        made = make(*data[: tensors + 1])
+        in_order = tensors == 2 and data[3:] == (True,)
+        return made.coalesce() if in_order else made  # the file may be wrong about it
     except (RuntimeError, IndexError, TypeError) as error:
         raise ValueError(f"a sparse tensor is wrong: {error}") from None
 

@@ -134,12 +134,16 @@ class Pickler:
         self._pieces.append(b"tR")
 
     def _sparse(self, matrix: Any) -> None:
-        """A sparse matrix, as PyTorch writes it: its layout, indices, values and size."""
+        """A sparse tensor, as PyTorch writes it: its layout, indices, values and size."""
         size, layout = Size(matrix.shape), matrix.layout
         if layout == "torch.sparse_coo":
-            parts: tuple[Any, ...] = (matrix.indices(), matrix.values(), size, False)
+            parts: tuple[Any, ...] = (
+                matrix._indices(), matrix._values(), size, matrix.is_coalesced()
+            )  # fmt: skip
         else:
-            parts = (matrix.crow_indices(), matrix.col_indices(), matrix.values(), size)
+            rows = matrix.to_sparse_csr()
+            layout = rows.layout
+            parts = (rows.crow_indices(), rows.col_indices(), rows.values(), size)
         self._kept.append(parts)
         named = _Call("torch.serialization\n_get_layout", (layout,))
         self._call("torch._utils\n_rebuild_sparse_tensor", named, parts)

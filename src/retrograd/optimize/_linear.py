@@ -9,7 +9,7 @@ from retrograd import arrays
 from retrograd.optimize._equations import as_args, solved, vector, wide
 from retrograd.optimize._implicit import Problem
 from retrograd.optimize._points import Point
-from retrograd.sparse import SparseMatrix
+from retrograd.sparse import SparseTensor
 from retrograd.tensor._tensor import Tensor
 
 
@@ -61,10 +61,9 @@ def _solved(
 ) -> Tensor:
     if not isinstance(b, Tensor) or b.ndim != 1:
         raise TypeError(f"{name}: expected b to be a Tensor with one dimension.")
-    if isinstance(matrix, SparseMatrix):
-        structure, layout = matrix._structure, matrix.layout[13:]
-        product = lambda values, x, *_: SparseMatrix(structure, values, layout) @ x
-        given: Any = matrix.values()
+    if isinstance(matrix, SparseTensor):
+        product = lambda values, x, *_: matrix._with(values) @ x
+        given: Any = matrix._values()
     elif isinstance(matrix, Tensor):
         product, given = lambda a, x, *_: a @ x, matrix
     elif callable(matrix):

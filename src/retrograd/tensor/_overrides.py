@@ -52,6 +52,15 @@ def met(values: Iterable[Any]) -> bool:
     return False
 
 
+def sparse_among(values: Iterable[Any]) -> Any:
+    """The class of a sparse tensor among the arguments of a call that failed, or None."""
+    for x in values:
+        for item in x[:1] if isinstance(x, (tuple, list)) else (x,):
+            if type(item).__module__ == "retrograd.sparse":
+                return type(item)
+    return None
+
+
 def unknown(name: str, self: Any, other: Any) -> Any:
     """An operator on an operand that Tensors do not know, by its name or that of the method that it
     means."""

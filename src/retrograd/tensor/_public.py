@@ -18,7 +18,7 @@ from retrograd.ops._operation import USERS, Operation
 from retrograd.ops._public import NAMES, Face
 from retrograd.tensor._calls import wrong_argument
 from retrograd.tensor._inplace import in_place, in_place_of
-from retrograd.tensor._overrides import INSTALLED, met
+from retrograd.tensor._overrides import INSTALLED, met, sparse_among
 from retrograd.tensor._tensor import Tensor
 
 _SPELLINGS = {"axis": "dim", "keepdims": "keepdim"}
@@ -76,8 +76,12 @@ def public(face: Face, name: str, module: str = "retrograd") -> Callable[..., An
 
             return written(face, name, function, out, args, named)
         except Exception:
-            if not met((*args, *named.values())):
+            given = (*args, *named.values())
+            sparse = sparse_among(given)
+            if sparse is None and not met(given):
                 raise
+        if sparse is not None:
+            return sparse.called(name, args, named)
         return called(*args, **named)  # which is overridden
 
     called.__module__ = module  # where pickle looks for it by its name

@@ -241,31 +241,43 @@ def is_pinned(self: Tensor, device: Any = None) -> bool:
 
 
 @public("method")
-def to_sparse(self: Tensor) -> Any:
-    """Returns the elements of a matrix that are not zero, by row and column.
+def to_sparse(self: Tensor, sparse_dim: int | None = None, *, layout: Any = "torch.sparse_coo",
+              blocksize: Any = None, dense_dim: int | None = None) -> Any:  # fmt: skip
+    """Returns the elements that are not zero, as a sparse tensor.
+
+    Args:
+        sparse_dim: The number of sparse dimensions; by default all.
+        layout: ``torch.sparse_coo``, or ``torch.sparse_csr`` for a matrix.
+        blocksize: Accepted for compatibility; there are no blocks.
+        dense_dim: Accepted for compatibility.
 
     Returns:
-        A ``sparse.SparseMatrix``, whose values lead back to this tensor.
-
-    Example:
-        >>> torch.eye(3).to_sparse()
-        <sparse matrix, 3 × 3, 3 entries, dtype=torch.float32, layout=torch.sparse_coo>
+        A ``sparse.SparseTensor``, whose values lead back to this tensor.
     """
-    return Plug.sparse().to_sparse(self)
+    return Plug.sparse().to_sparse(self, sparse_dim, layout=layout)
 
 
 @public("method")
 def to_sparse_csr(self: Tensor) -> Any:
-    """Returns the elements of a matrix that are not zero, row by row.
+    """Returns the elements of a matrix that are not zero, as a sparse matrix, row by row.
 
     Returns:
-        A ``sparse.SparseMatrix``, whose values lead back to this tensor.
-
-    Example:
-        >>> torch.eye(3).to_sparse_csr().crow_indices()
-        tensor([0, 1, 2, 3])
+        A ``sparse.SparseTensor``, whose values lead back to this tensor.
     """
     return Plug.sparse().to_sparse_csr(self)
+
+
+@public("method")
+def sparse_mask(self: Tensor, mask: Any) -> Any:
+    """Returns the elements at the indices of a sparse tensor.
+
+    Args:
+        mask: The sparse tensor, of which the values do not matter.
+
+    Returns:
+        A ``sparse.SparseTensor`` with the indices of ``mask``.
+    """
+    return mask._with(self[tuple(mask._indices())])
 
 
 @public("method")
