@@ -1,4 +1,4 @@
-"""A small GPT: training with a schedule and clipped gradients, a checkpoint, and resuming from it."""
+"""A small GPT: training with clipped gradients, a checkpoint, resuming from it, and autocast."""
 
 import argparse
 import math
@@ -162,6 +162,17 @@ def main():
         optimizer.step()
         optimizer.zero_grad(set_to_none=True)
         print(f"again step {step} loss {loss.item():.4f}")
+    scaler = torch.amp.GradScaler(device, enabled=device == "cuda")
+    for step in range(3):  # in lower precision
+        with torch.autocast(device_type=device, dtype=torch.bfloat16):
+            logits, loss = model(*batch())
+        scaler.scale(loss).backward()
+        scaler.unscale_(optimizer)
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        scaler.step(optimizer)
+        scaler.update()
+        optimizer.zero_grad(set_to_none=True)
+        print(f"autocast step {step} loss {loss.item():.2f}", logits.dtype)
     model.eval()
     start = torch.tensor([[chars.index("t")]])
     said = model.generate(start, 20, temperature=0.8, top_k=5)[0].tolist()
