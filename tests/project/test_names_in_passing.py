@@ -92,3 +92,25 @@ def test_what_there_is_none_of_says_what_to_use() -> None:
             call()
     with pytest.raises(RuntimeError, match="downloads nothing"):
         model_zoo.load_url("https://example.org/a.pt")
+
+
+@pytest.mark.parametrize("which", ["input", "weight", "neither"])
+@pytest.mark.parametrize("name", ["conv2d", "conv_transpose2d", "conv3d"])
+def test_channels_stay_innermost_in_convolutions(torch: Any, name: str, which: str) -> None:
+    found = []
+    for lib in (retrograd, torch):
+        volume = name == "conv3d"
+        last = lib.channels_last_3d if volume else lib.channels_last
+        x = lib.arange(96.0).reshape(2, 3, 4, 4) / 96
+        w = lib.arange(36.0).reshape(3, 3, 2, 2) / 36
+        x, w = (t[:, :, None] if volume else t for t in (x, w))
+        x = x.to(memory_format=last) if which == "input" else x.contiguous()
+        w = w.to(memory_format=last) if which == "weight" else w.contiguous()
+        x, w = x.requires_grad_(), w.requires_grad_()
+        y = getattr(lib.nn.functional, name)(x, w)
+        (y * y).sum().backward()
+        found.append((y.detach(), x.grad, w.grad))
+        assert y.is_contiguous(memory_format=last) is (which != "neither")
+    for ours, theirs in zip(*found, strict=True):
+        assert ours.stride() == theirs.stride()
+        assert_close(ours, retrograd.from_numpy(theirs.numpy()))

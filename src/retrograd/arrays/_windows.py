@@ -46,6 +46,18 @@ def framed(x: Raw, before: Sequence[int], sizes: Sequence[int], value: Any = 0) 
     return out
 
 
+def is_channels_last(x: Raw) -> bool:
+    """Whether the channels of images or volumes are innermost in memory."""
+    if x.ndim < 4 or x.flags.c_contiguous:
+        return False
+    return bool(x.transpose(0, *range(2, x.ndim), 1).flags.c_contiguous)
+
+
+def channels_last(x: Raw) -> Raw:
+    """A copy with the channels innermost in memory."""
+    return np.moveaxis(np.ascontiguousarray(np.moveaxis(x, 1, -1)), -1, 1)
+
+
 def extents(counts: Sequence[int], kernel: Sequence[int], stride: Sequence[int],
             dilation: Sequence[int]) -> Sizes:  # fmt: skip
     """How far ``counts`` windows reach in each dimension."""
