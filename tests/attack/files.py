@@ -18,6 +18,7 @@ import resource
 import sys
 import tempfile
 import time
+import zipfile
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -178,8 +179,29 @@ def make_targets(folder: Path) -> list[Target]:
         Target("pt file, mapped", zipped, mapped, some_tree),
         Target("old pt file", old, in_memory, anything),
         Target("old pt file at a path", old, at_path, anything),
+        *[Target(name, data, in_memory, anything) for name, data in by_pytorch().items()],
         checkpoint(torch, folder),
     ]
+
+
+def by_pytorch() -> dict[str, bytes]:
+    """Files that PyTorch writes, if it is installed: as it does now, without the entries that
+    version 2.0 did not write, and in the format before zip files."""
+    try:
+        import torch
+    except ImportError:
+        return {}
+    tree = {**a_tree(torch), "sparse": torch.eye(3).to_sparse(), "buffer": torch.ones(2).half()}
+    files = [io.BytesIO(), io.BytesIO(), io.BytesIO()]
+    torch.save(tree, files[0])
+    torch.save(tree, files[2], _use_new_zipfile_serialization=False)
+    later = (".format_version", ".storage_alignment", "byteorder", "serialization_id")
+    with zipfile.ZipFile(files[0]) as now, zipfile.ZipFile(files[1], "w") as then:
+        for entry in now.infolist():
+            if not entry.filename.endswith(later):
+                then.writestr(entry.filename, now.read(entry))
+    names = ("PyTorch's pt file", "PyTorch's pt file of 2.0", "PyTorch's old pt file")
+    return {name: file.getvalue() for name, file in zip(names, files, strict=True)}
 
 
 def a_tree(torch: Any) -> Any:
@@ -310,6 +332,8 @@ def touch(tree: Any) -> None:
             if node.numel():
                 node[(0,) * node.ndim].item()
                 node[(-1,) * node.ndim].item()
+        elif hasattr(node, "sparse_dim"):
+            waiting += [node._indices(), node._values()]
         elif isinstance(node, dict):
             waiting += [*node.values(), vars(node)] if hasattr(node, "__dict__") else node.values()
         elif isinstance(node, (list, tuple)):

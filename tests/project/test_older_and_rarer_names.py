@@ -198,14 +198,18 @@ def test_sparse_matrices_in_files(torch: Any, layout: str, ours_writes: bool) ->
     assert found["matrix"].dtype == reader.float64
 
 
+@pytest.mark.parametrize("new", [True, False])
 @pytest.mark.parametrize("coalesced", [True, False])
 @pytest.mark.parametrize("ours_writes", [True, False])
-def test_sparse_tensors_in_files(torch: Any, coalesced: bool, ours_writes: bool) -> None:
+def test_sparse_tensors_in_files(
+    torch: Any, coalesced: bool, ours_writes: bool, new: bool
+) -> None:
     writer, reader = (retrograd, torch) if ours_writes else (torch, retrograd)
     places = writer.tensor([[1, 0], [0, 2], [1, 1]])
     made = writer.sparse_coo_tensor(places, writer.ones(2, 4), (2, 3, 2, 4))
     file = io.BytesIO()
-    writer.save(made.coalesce() if coalesced else made, file)
+    made = made.coalesce() if coalesced else made
+    writer.save(made, file, _use_new_zipfile_serialization=new)
     file.seek(0)
     found = reader.load(file)
     assert found.is_coalesced() is coalesced

@@ -156,6 +156,7 @@ def test_errors() -> None:
         (lambda: torch.sparse.spsolve(torch.ones(2, 3).to_sparse(), torch.ones(2))): "square",
         (lambda: torch.ones(3).to_sparse_csr()): "expected a matrix",
         (lambda: torch.ones(2, 2, 2).to_sparse() @ torch.ones(2)): "expected a sparse matrix",
+        (lambda: torch.sparse_coo_tensor((1 << 40, 1 << 40))): "integer multiplication overflow",
         (lambda: a.indices()): "Cannot get indices on an uncoalesced tensor",
         (lambda: a + torch.ones(3, 3)): "add\\(sparse, dense\\) is not supported",
         (lambda: a + a.t()[0].unsqueeze(0)): "expected sizes of 'self' and 'other' to match",

@@ -6,7 +6,15 @@ from collections import Counter, OrderedDict
 from typing import Any
 
 from retrograd.arrays import dtypes
-from retrograd.files._storages import NARROW_KINDS, STORAGES, Kind, Narrow, rebuilt, with_gradient
+from retrograd.files._storages import (
+    NARROW_KINDS,
+    STORAGES,
+    UNREAD,
+    Kind,
+    Narrow,
+    rebuilt,
+    with_gradient,
+)
 from retrograd.files._unpickling import Allowed, RefusedError, Trusted, checked_key
 from retrograd.tensor._tensor import Size, Tensor, device
 
@@ -122,6 +130,8 @@ def _sparse(layout: Any, data: Any) -> Any:
         raise ValueError(f"a sparse tensor has the layout {str(layout)[:40]}, or no values")
     if not all(isinstance(x, Tensor) for x in data[:tensors]) or type(data[tensors]) is not Size:
         raise ValueError("a sparse tensor is made of what are not tensors and a size")
+    if data[0] is UNREAD:
+        return UNREAD
     make = sparse.sparse_coo_tensor if tensors == 2 else sparse.sparse_csr_tensor
     try:
         made = make(*data[: tensors + 1])

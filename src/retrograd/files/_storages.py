@@ -123,6 +123,10 @@ class Storage:
 # -- tensors -----------------------------------------------------------------------------------
 
 
+# Stands for every tensor while the old format is read for the first time.
+UNREAD: Tensor = wrap(arrays.zeros((), dtypes.float32.numpy))
+
+
 def rebuilt(storage: Any, offset: Any, shape: Any, stride: Any, kind: Kind | None = None,
             requires_grad: Any = False, metadata: Any = None) -> Tensor:  # fmt: skip
     """A tensor in a storage."""
@@ -135,7 +139,7 @@ def rebuilt(storage: Any, offset: Any, shape: Any, stride: Any, kind: Kind | Non
     if bits or type(conj) is not bool or type(neg) is not bool or type(requires_grad) is not bool:
         raise ValueError("what is said about a tensor is wrong")
     if storage.memory is None:
-        return wrap(arrays.zeros((), dtypes.float32.numpy))  # type: ignore[no-any-return]
+        return UNREAD
     size = storage.size * storage.kind.itemsize // kind.itemsize
     elements = storage.memory.elements(kind, conj, neg)
     start = storage.start * storage.kind.itemsize // kind.itemsize

@@ -7,6 +7,7 @@ differentiable by the values and by the dense side.
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from retrograd import arrays
@@ -97,6 +98,8 @@ def _check_places(places: Any, entries: Tensor, size: tuple[int, ...]) -> None:
             f"values has incorrect size, expected {[len(entries), *size[count:]]}, got "
             f"{list(entries.shape)}"
         )
+    if math.prod(size[:count]) >= 1 << 63:
+        raise RuntimeError(f"numel: integer multiplication overflow for the size {list(size)}")
     for d, row in enumerate(places):
         if len(row) and row.min() < 0:
             raise RuntimeError(f"found negative index {row.min()} for dim {d}")
