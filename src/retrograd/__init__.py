@@ -149,6 +149,7 @@ _LATER = {
     "load": "files", "save": "files", "compile": "compiler",
     "sparse_coo": "sparse", "sparse_coo_tensor": "sparse", "sparse_csc": "sparse",
     "sparse_csr": "sparse", "sparse_csr_tensor": "sparse", "spmm": "sparse",
+    "dsmm": "sparse",
     **dict.fromkeys(_OLDER, "tensor._legacy"),
     **dict.fromkeys(("chalf", *[t.name for t in _dtypes.ABSENT]), "arrays._dtypes"),
     "_protocols": "numpy_protocols", "_assert": "_utils", "_assert_async": "_utils",

@@ -238,7 +238,7 @@ def mm(sparse: Any, dense: Any) -> Any:
     return sparse @ dense
 
 
-spmm = mm  # as PyTorch calls it in the main namespace
+spmm = dsmm = mm  # as PyTorch calls it in the main namespace
 
 
 def addmm(mat: Any, mat1: Any, mat2: Any, *, beta: Any = 1, alpha: Any = 1) -> Tensor:

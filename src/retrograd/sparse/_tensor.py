@@ -93,6 +93,8 @@ class SparseTensor:
         """The number of elements, stored or not."""
         return math.prod(self.shape)
 
+    ndimension, nelement = dim, numel
+
     def sparse_dim(self) -> int:
         """The number of sparse dimensions."""
         return int(self._places.shape[0])
