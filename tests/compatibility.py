@@ -401,7 +401,10 @@ def agree(ours: str, theirs: str) -> bool:
 
 
 def row(folder: Path, name: str, package: Package) -> str:
-    """A line of the table."""
+    """A line of the table. Each package has a folder, for some behave otherwise if they find
+    others: torchvision's kernels fit one build of PyTorch."""
+    folder = folder / name
+    folder.mkdir(exist_ok=True)
     missing = [n for n in (name, *package.needs) if not installed(folder, n)]
     if name in missing:
         return f"| {name} | | | not in the package index |"
