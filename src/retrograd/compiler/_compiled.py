@@ -31,6 +31,8 @@ from retrograd.compiler._tracing import TraceLevel
 from retrograd.compiler._watching import Watch, watch
 from retrograd.ops._operation import TABLE
 
+# What a program for a device may move to be verified, which is done by running it on the CPU.
+MOST_BYTES = 1 << 33
 MOST_PROGRAMS = 16  # for one function, before new arguments are met eagerly
 # While a function is traced, the tensors that it can see hold traced values.
 _tracing = threading.RLock()
@@ -158,7 +160,8 @@ class Compiled:
             result = trace.run(args, named)
             with collector_paused():
                 entry = Entry(trace, self.backend)
-                if trace.reason is None or trace.recorded:
+                large = copies.place is not None and entry.eager_cost[1] > MOST_BYTES
+                if trace.recorded or (trace.reason is None and not large):
                     trace.verify(entry)
             copies.take_over(trace)
         if self.quiet and trace.reason is None and has_effects(entry):

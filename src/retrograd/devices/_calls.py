@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 from retrograd import arrays
@@ -302,6 +303,7 @@ def written(target: DeviceValue, value: Any) -> Any:
         return function(*signature.flat)
 
 
+@cache
 def is_known(operation: Any) -> bool:
     """Whether an operation has a lowering: it is one of the table's."""
     from retrograd.compiler.xla._table import LOWERINGS
