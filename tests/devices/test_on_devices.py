@@ -37,7 +37,8 @@ def run(*arguments: str) -> str:
 def samples(start: int, step: int, *groups: str) -> None:
     found = json.loads(run("device_samples.py", str(start), str(step), *groups).splitlines()[-1])
     assert not found["problems"], "\n".join(found["problems"])
-    assert found["counts"]["the same"] > 5 * found["counts"].get("refused on the CPU", 0)
+    refused = found["counts"].get("refused on the CPU", 0)
+    assert found["counts"]["the same"] > max(20, 3 * refused)
 
 
 def test_jax_is_imported_only_when_asked_for() -> None:
