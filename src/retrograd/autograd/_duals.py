@@ -27,7 +27,8 @@ from retrograd.ops._lifted import (
     descending,
     run_on_bare,
 )
-from retrograd.ops._operation import Operation, TensorLike, raw, unrecorded
+from retrograd.ops._operands import unrecorded
+from retrograd.ops._operation import Operation, TensorLike, raw
 
 
 class Dual(Lifted):

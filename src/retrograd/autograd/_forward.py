@@ -20,7 +20,8 @@ from retrograd.autograd._wrap import wrap
 from retrograd.autograd.grad_mode import enable_grad
 from retrograd.ops import copies, linear
 from retrograd.ops._lifted import LazyTangent
-from retrograd.ops._operation import Linear, Operation, Reduction, Rule, Selecting, TensorLike, raw
+from retrograd.ops._operands import Rule
+from retrograd.ops._operation import Linear, Operation, Reduction, Selecting, TensorLike, raw
 
 
 def push_forward(

@@ -25,7 +25,8 @@ from retrograd.autograd._versions import UNCHANGING
 from retrograd.autograd._wrap import wrap
 from retrograd.ops import copies, linear
 from retrograd.ops._lifted import Lifted
-from retrograd.ops._operation import Operation, Rule, TensorLike, raw
+from retrograd.ops._operands import Rule
+from retrograd.ops._operation import Operation, TensorLike, raw
 
 
 class OperationNode(CallableNode):

@@ -13,7 +13,8 @@ from typing import Any
 from retrograd import arrays
 from retrograd.autograd._series import RECURRENCES, Call, Series, scaled, total
 from retrograd.ops import elementwise
-from retrograd.ops._operation import is_bare, raw
+from retrograd.ops._operands import is_bare
+from retrograd.ops._operation import raw
 
 Recurrence = Callable[[int], Any]
 

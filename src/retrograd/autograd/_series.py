@@ -30,7 +30,8 @@ from retrograd.autograd._levels import as_tensor
 from retrograd.ops import linear
 from retrograd.ops._batching import Batched, BatchLevel
 from retrograd.ops._lifted import Level, Lifted, bare_option
-from retrograd.ops._operation import Operation, is_bare, raw, unrecorded
+from retrograd.ops._operands import is_bare, unrecorded
+from retrograd.ops._operation import Operation, raw
 
 UNLIMITED = 1 << 30  # the order of what does not depend on t
 

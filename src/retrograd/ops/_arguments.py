@@ -9,7 +9,8 @@ from typing import Any
 from retrograd import arrays
 from retrograd.arrays import dtypes
 from retrograd.ops._lifted import Lifted
-from retrograd.ops._operation import Operation, Target, TensorLike, raw
+from retrograd.ops._operands import Target
+from retrograd.ops._operation import Operation, TensorLike, raw
 from retrograd.ops._public import declare, documented
 from retrograd.ops._refusals import Check, check_alpha
 

@@ -17,7 +17,8 @@ from retrograd.ops import linear
 from retrograd.ops._batching_declarations import Refused
 from retrograd.ops._dims import numel
 from retrograd.ops._lifted import Level, Lifted, bare_dtype_of, bare_option, run_on_bare
-from retrograd.ops._operation import NUMBERS, Operation, TensorLike, detached, raw, unrecorded
+from retrograd.ops._operands import NUMBERS, detached, unrecorded
+from retrograd.ops._operation import Operation, TensorLike, raw
 
 
 class Batched(Lifted):

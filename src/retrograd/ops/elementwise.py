@@ -12,13 +12,12 @@ from typing import Any
 from retrograd import arrays
 from retrograd.arrays import Raw
 from retrograd.ops._arguments import factor, operand
+from retrograd.ops._operands import is_differentiated, is_lifted
 from retrograd.ops._operation import (
     Elementwise,
     Singular,
     TensorLike,
     elementwise,
-    is_differentiated,
-    is_lifted,
     multilinear,
     raw,
 )

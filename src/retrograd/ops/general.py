@@ -10,7 +10,8 @@ from retrograd.arrays import Raw
 from retrograd.ops import comparisons, copies, linear, piecewise, selecting
 from retrograd.ops._batching_declarations import AllElements
 from retrograd.ops._dims import numel
-from retrograd.ops._operation import TensorLike, is_lifted, raw, reduction
+from retrograd.ops._operands import is_lifted
+from retrograd.ops._operation import TensorLike, raw, reduction
 
 # -- products --------------------------------------------------------------------------------
 

@@ -27,14 +27,6 @@ def _view(self: Raw, size: tuple[int, ...]) -> Raw:
     return arrays.reshape(self, size)
 
 
-def _permute(self: Raw, dims: tuple[int, ...]) -> Raw:
-    return arrays.permute(self, dims)
-
-
-def _transpose(self: Raw, dim0: int, dim1: int) -> Raw:
-    return arrays.permute(self, _swapped(self.ndim, dim0, dim1))
-
-
 def _swapped(ndim: int, dim0: int, dim1: int) -> tuple[int, ...]:
     order = list(range(ndim))
     if ndim:
@@ -49,20 +41,8 @@ def _inverse(dims: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(order)
 
 
-def _expand(self: Raw, size: tuple[int, ...]) -> Raw:
-    return arrays.expand(self, size)
-
-
 def _unsqueeze(self: Raw, dim: int) -> Raw:
     return arrays.reshape(self, (*self.shape[:dim], 1, *self.shape[dim:]))
-
-
-def _view_as_real(self: Raw) -> Raw:
-    return arrays.view_as_real(self)
-
-
-def _view_as_complex(self: Raw) -> Raw:
-    return arrays.view_as_complex(self)
 
 
 def _squeeze(self: Raw, dims: tuple[int, ...]) -> Raw:
@@ -136,12 +116,12 @@ unsafe_view = _rearranging(
     words=RESHAPED,
 )  # fmt: skip
 permute: Linear = _rearranging(
-    "permute", _permute, lambda g, dims: permute(g, dims=_inverse(dims)),
+    "permute", arrays.permute, lambda g, dims: permute(g, dims=_inverse(dims)),
     batch=Dims(scalars=False, order="dims"),
     words=MOVED,
 )  # fmt: skip
 transpose: Linear = _rearranging(
-    "transpose", _transpose,
+    "transpose", lambda self, dim0, dim1: arrays.permute(self, _swapped(self.ndim, dim0, dim1)),
     lambda g, dim0, dim1: transpose(g, dim0=dim0, dim1=dim1),
     words=MOVED,
 )  # fmt: skip
@@ -150,7 +130,7 @@ t: Linear = _rearranging(
     words="The transpose of the gradient.",
 )  # fmt: skip
 expand = _rearranging(
-    "expand", _expand, lambda g, shape: sum_to_shape(g, shape),
+    "expand", lambda self, size: arrays.expand(self, size), lambda g, shape: sum_to_shape(g, shape),
     batch=Dims(scalars=False, aligned="size"),
     words="An element that was repeated gets the sum of the gradients of its copies.",
 )  # fmt: skip
@@ -178,11 +158,11 @@ unsafe_squeeze = _rearranging(
 )  # fmt: skip
 alias = linear("alias", _alias, lambda g: g, view=True, batch="leading")
 view_as_real = linear(
-    "view_as_real", _view_as_real, lambda g: view_as_complex(g), view=True, adjoint=True,
+    "view_as_real", arrays.view_as_real, lambda g: view_as_complex(g), view=True, adjoint=True,
     batch="leading",
 )  # fmt: skip
 view_as_complex: Linear = linear(
-    "view_as_complex", _view_as_complex, lambda g: view_as_real(g), view=True, adjoint=True,
+    "view_as_complex", arrays.view_as_complex, lambda g: view_as_real(g), view=True, adjoint=True,
     batch="leading",
 )  # fmt: skip
 
@@ -269,27 +249,19 @@ stack = Linear(
 # -- basic indexing: select one, or take a slice ---------------------------------------------
 
 
-def _select(self: Raw, dim: int, index: int) -> Raw:
-    return arrays.writable(self)[(slice(None),) * dim + (index, ...)]
-
-
-def _slice(self: Raw, where: tuple[slice, ...]) -> Raw:
-    return arrays.writable(self)[where]
-
-
 def _put_zeros(self: Raw, shape: tuple[int, ...], where: tuple[Any, ...]) -> Raw:
     return arrays.put_slice(shape, where, self)
 
 
 select = linear(
-    "select", _select,
+    "select", lambda self, dim, index: arrays.writable(self)[(slice(None),) * dim + (index, ...)],
     lambda g, shape, dim, index: put_zeros(
         g, shape=tuple(shape), where=(slice(None),) * dim + (index, ...)
     ), view=True,
     words=PADDED,
 )  # fmt: skip
 slice_ = linear(
-    "slice", _slice,
+    "slice", lambda self, where: arrays.writable(self)[where],
     lambda g, shape, where: put_zeros(g, shape=tuple(shape), where=where), view=True,
     words=PADDED,
 )  # fmt: skip
@@ -307,14 +279,6 @@ put_zeros: Linear = linear("put_zeros", _put_zeros, _put_zeros_transpose, node="
 # -- the same view of another array ----------------------------------------------------------
 
 
-def _take_flat(self: Raw, positions: Raw) -> Raw:
-    return arrays.take_flat(self, positions)
-
-
-def _add_flat(self: Raw, shape: tuple[int, ...], positions: Raw) -> Raw:
-    return arrays.add_flat(shape, positions, self)
-
-
 def take_positions(x: Any, positions: Any) -> Any:
     """The elements of ``x`` at positions in reading order."""
     return index(reshape(x, (numel(x.shape),)), where=(positions,))
@@ -326,14 +290,16 @@ def add_positions(values: Any, shape: tuple[int, ...], positions: Any) -> Any:
 
 
 take_flat = composite(
-    "take_flat", take_positions, _take_flat, batch="definition",
+    "take_flat", take_positions,
+    lambda self, positions: arrays.take_flat(self, positions), batch="definition",
     rules={"self": lambda g, shape, positions:
            add_flat(g, shape=tuple(shape), positions=positions)},
     node="AsStridedBackward0",
     words="The gradient goes to the selected elements of the base, others get zero.",
 )  # fmt: skip
 add_flat: Composite = composite(
-    "add_flat", add_positions, _add_flat, batch="definition",
+    "add_flat", add_positions,
+    lambda self, shape, positions: arrays.add_flat(shape, positions, self), batch="definition",
     rules={"self": lambda g, positions: take_flat(g, positions=positions)},
     node="AsStridedScatterBackward0",
 )  # fmt: skip
@@ -407,16 +373,8 @@ def _cumsum(self: Raw, dim: int) -> Raw:
     return arrays.cumsum(self, dim)
 
 
-def _cumsum_from_end(self: Raw, dim: int) -> Raw:
-    return arrays.cumsum_from_end(self, dim)
-
-
-def _flip(self: Raw, dims: tuple[int, ...]) -> Raw:
-    return arrays.flip(self, dims)
-
-
 flip: Linear = linear(
-    "flip", _flip, lambda g, dims: flip(g, dims=dims),
+    "flip", lambda self, dims: arrays.flip(self, dims), lambda g, dims: flip(g, dims=dims),
     words="The gradient is flipped back.",
 )  # fmt: skip
 cumsum = linear(
@@ -425,7 +383,8 @@ cumsum = linear(
     words="An element is part of all later sums: it gets the sum of their gradients.",
 )  # fmt: skip
 cumsum_from_end: Linear = linear(
-    "cumsum_from_end", _cumsum_from_end, lambda g, dim: cumsum(g, dim=dim)
+    "cumsum_from_end",
+    lambda self, dim: arrays.cumsum_from_end(self, dim), lambda g, dim: cumsum(g, dim=dim)
 )
 
 # -- indexing by arrays ----------------------------------------------------------------------
@@ -465,16 +424,13 @@ index_add_zeros: Linear = linear(
 )  # fmt: skip
 
 
-def _gather(self: Raw, index: Raw, dim: int) -> Raw:
-    return arrays.sorting.gather(self, index, dim)
-
-
 def _scatter_zeros(self: Raw, shape: tuple[int, ...], dim: int, indices: Raw) -> Raw:
     return arrays.sorting.add_along(shape, indices, self, dim)
 
 
 gather: Linear = Linear(
-    "gather", _gather, inputs=("self", "index"),
+    "gather",
+    lambda self, index, dim: arrays.sorting.gather(self, index, dim), inputs=("self", "index"),
     rules={"self": lambda g, index, shape, dim:
            scatter_zeros(g, shape=tuple(shape), dim=dim, indices=raw(index))},
     words="Each gathered element gets its gradient; if it was gathered several times, the sum.",

@@ -8,7 +8,8 @@ from retrograd import arrays
 from retrograd.ops import linear
 from retrograd.ops._dims import broadcast, numel
 from retrograd.ops._lifted import Lifted
-from retrograd.ops._operation import Multilinear, Target, TensorLike, multilinear, raw
+from retrograd.ops._operands import Target
+from retrograd.ops._operation import Multilinear, TensorLike, multilinear, raw
 from retrograd.ops._public import public
 from retrograd.ops._refusals import c_name, kernel
 

@@ -76,14 +76,6 @@ def _mean_of_equals_dim(t: Any, self: Any, result: Any, dim: tuple[int, ...], ke
     return by_derivatives(derivatives, t, dim, keepdim)
 
 
-def _amax(self: Raw, dim: tuple[int, ...], keepdim: bool) -> Raw:
-    return arrays.amax(self, dim, keepdim)
-
-
-def _amin(self: Raw, dim: tuple[int, ...], keepdim: bool) -> Raw:
-    return arrays.amin(self, dim, keepdim)
-
-
 EQUALS, EQUALS_DIM = Selection(_mean_of_equals, _evenly), Selection(_mean_of_equals_dim, evenly_dim)
 max_all = Selecting(
     "max", lambda self: arrays.amax(self), EQUALS, node="MaxBackward1", batch=AllElements("amax"),
@@ -94,11 +86,11 @@ min_all = Selecting(
     words=EXTREME,
 )  # fmt: skip
 amax_dim = Selecting(
-    "amax", _amax, EQUALS_DIM,
+    "amax", lambda self, dim, keepdim: arrays.amax(self, dim, keepdim), EQUALS_DIM,
     words=EXTREME,
 )  # fmt: skip
 amin_dim = Selecting(
-    "amin", _amin, EQUALS_DIM,
+    "amin", lambda self, dim, keepdim: arrays.amin(self, dim, keepdim), EQUALS_DIM,
     words=EXTREME,
 )  # fmt: skip
 

@@ -11,7 +11,8 @@ from retrograd.autograd._history import check_write, rebase
 from retrograd.autograd._saved import pack_saved
 from retrograd.autograd._versions import version_of
 from retrograd.ops._lifted import Lifted, LooksAtValues
-from retrograd.ops._operation import Operation, Planned, Target
+from retrograd.ops._operands import Target
+from retrograd.ops._operation import Operation, Planned
 from retrograd.ops._public import NAMES
 from retrograd.tensor._calls import (
     any_requires_grad,

@@ -19,7 +19,8 @@ from retrograd.ops._arguments import (
     older_order,
 )
 from retrograd.ops._lifted import Lifted
-from retrograd.ops._operation import TABLE, Operation, Target, TensorLike
+from retrograd.ops._operands import Target
+from retrograd.ops._operation import TABLE, Operation, TensorLike
 from retrograd.ops._public import public
 from retrograd.ops.shapes import reshaping, slicing  # noqa: F401 - slicing declares methods
 from retrograd.tensor._calls import is_operand

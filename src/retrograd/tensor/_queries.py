@@ -6,7 +6,7 @@ from typing import Any
 
 from retrograd.arrays import dtypes
 from retrograd.ops import comparisons
-from retrograd.ops._operation import is_lifted
+from retrograd.ops._operands import is_lifted
 from retrograd.ops.reductions import basic as reductions
 from retrograd.tensor._tensor import Tensor
 

@@ -19,7 +19,8 @@ from retrograd.autograd._history import CopySlices
 from retrograd.autograd._node import AccumulateGrad, Node
 from retrograd.autograd._operation_node import OperationNode
 from retrograd.autograd.function import Function, FunctionCtx
-from retrograd.ops._operation import Operation, Rule
+from retrograd.ops._operands import Rule
+from retrograd.ops._operation import Operation
 from retrograd.viz import _words
 from retrograd.viz._expressions import expression_of
 from retrograd.viz._formulas import formula, names_in

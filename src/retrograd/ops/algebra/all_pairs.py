@@ -22,10 +22,6 @@ from retrograd.ops.piecewise import abs, sgn, where
 # -- distances -------------------------------------------------------------------------------
 
 
-def _cdist(x1: Raw, x2: Raw, p: float) -> Raw:
-    return arrays.linalg.distances(x1, x2, p)
-
-
 def _distance_derivative(difference: Any, distance: Any, p: float) -> Any:
     """The derivative of a distance by each of the differences that make it. At a distance of zero,
     where it has none, it is zero."""
@@ -108,7 +104,7 @@ def _euclidean_rule(g: Any, x1: Any, x2: Any, result: Any, needs: Any) -> list[A
 
 
 cdist_of = composite(
-    "cdist", _cdist_of, _cdist, inputs=("x1", "x2"), joint=_cdist_rule, fused=True,
+    "cdist", _cdist_of, arrays.linalg.distances, inputs=("x1", "x2"), joint=_cdist_rule, fused=True,
     batch=Leading((2, 2)),
     words="Each distance passes a gradient to its two points, along the line between them.",
 )  # fmt: skip
@@ -188,12 +184,8 @@ def _check_cdist(x1: Any, x2: Any, p: float) -> None:
 # ``dim`` counts from the right, as operands of different ranks are aligned.
 
 
-def _cross(self: Raw, other: Raw, dim: int) -> Raw:
-    return arrays.linalg.cross(self, other, dim)
-
-
 linalg_cross: Multilinear = multilinear(
-    "linalg_cross", _cross,
+    "linalg_cross", lambda self, other, dim: arrays.linalg.cross(self, other, dim),
     {"self": lambda g, other, dim: linalg_cross(other, g, dim=dim),
      "other": lambda g, self, dim: linalg_cross(g, self, dim=dim)},
     broadcasts=True, check=kernel("cross", "b"), batch="pointwise",

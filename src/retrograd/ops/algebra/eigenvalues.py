@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import Any
 
 from retrograd import arrays
-from retrograd.arrays import Raw, dtypes
+from retrograd.arrays import dtypes
 from retrograd.ops import linear
 from retrograd.ops._operation import Operation, composite, raw
 from retrograd.ops._public import public
@@ -37,10 +37,6 @@ from retrograd.ops.algebra.solving import solved
 from retrograd.ops.copies import conj, real, to_dtype
 
 
-def _eigh(A: Raw, UPLO: str) -> tuple[Raw, Raw]:
-    return arrays.linalg.eigh(A, UPLO == "L")
-
-
 def _eigh_rule(g: Any, eigenvalues: Any, eigenvectors: Any) -> Any:
     """The gradient as for all of a Hermitian matrix, though only one triangle of it is read."""
     values, vectors = g
@@ -61,10 +57,6 @@ def _eigenvectors_depend_on_phase(function: str) -> RuntimeError:
     )
 
 
-def _eigvalsh(A: Raw, UPLO: str) -> Raw:
-    return arrays.linalg.eigvalsh(A, UPLO == "L")
-
-
 def _eigvalsh_rule(g: Any, A: Any, UPLO: str) -> Any:
     return _eigh_rule((g, None), *linalg_eigh(A, UPLO=UPLO))
 
@@ -78,12 +70,14 @@ def _eigh_tangent(t: Any, eigenvalues: Any, eigenvectors: Any) -> tuple[Any, Any
 
 
 linalg_eigh: Operation = Operation(
-    "linalg_eigh", _eigh, inputs=("A",), rules={"A": _eigh_rule},
+    "linalg_eigh",
+    lambda A, UPLO: arrays.linalg.eigh(A, UPLO == "L"), inputs=("A",), rules={"A": _eigh_rule},
     outputs=("eigenvalues", "eigenvectors"), adjoint=True, batch="leading", jvp=_eigh_tangent,
     reason=NO_EXPRESSION,
 )  # fmt: skip
 hermitian_eigenvalues = composite(
-    "hermitian_eigenvalues", lambda A, UPLO: linalg_eigh(A, UPLO=UPLO)[0], _eigvalsh,
+    "hermitian_eigenvalues", lambda A, UPLO: linalg_eigh(A, UPLO=UPLO)[0],
+    lambda A, UPLO: arrays.linalg.eigvalsh(A, UPLO == "L"),
     inputs=("A",), rules={"A": _eigvalsh_rule}, node="LinalgEighBackward0", adjoint=True,
     dtypes="real", batch="leading",
 )  # fmt: skip
@@ -142,10 +136,6 @@ def eigvalsh(input: Any, UPLO: str = "L") -> Any:
     return hermitian_eigenvalues(input, UPLO=UPLO)
 
 
-def _eig(A: Raw) -> tuple[Raw, Raw]:
-    return arrays.linalg.eig(A)
-
-
 def _eig_rule(g: Any, eigenvalues: Any, eigenvectors: Any) -> list[Any]:
     values, vectors = g
     V, Vh = eigenvectors, adjoint(eigenvectors)
@@ -176,7 +166,7 @@ def _eigvals_rule(g: Any, A: Any) -> list[Any]:
 
 # Joint rules, so that the gradient of a real matrix is made real.
 linalg_eig: Operation = Operation(
-    "linalg_eig", _eig, inputs=("A",), joint=_eig_rule,
+    "linalg_eig", arrays.linalg.eig, inputs=("A",), joint=_eig_rule,
     outputs=("eigenvalues", "eigenvectors"), adjoint=True, dtypes="free", batch="leading",
     jvp=_eig_tangent, reason=NO_EXPRESSION,
 )  # fmt: skip

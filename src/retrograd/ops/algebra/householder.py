@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 from retrograd import arrays
-from retrograd.arrays import Raw
 from retrograd.ops import linear, products
 from retrograd.ops._operation import raw, undifferentiable
 from retrograd.ops._public import public
@@ -158,12 +157,8 @@ def _check(input: Any, tau: Any) -> None:
         raise NotImplementedError(f"\"orgqr_cpu\" not implemented for '{_word(x.dtype)}'")
 
 
-def _geqrf(self: Raw) -> tuple[Raw, Raw]:
-    return arrays.linalg.geqrf(self)
-
-
 geqrf_op = undifferentiable(
-    "geqrf", _geqrf, RuntimeError("derivative for aten::geqrf is not implemented"),
+    "geqrf", arrays.linalg.geqrf, RuntimeError("derivative for aten::geqrf is not implemented"),
     outputs=("a", "tau"), node="GeqrfBackward0", batch="leading",
 )  # fmt: skip
 

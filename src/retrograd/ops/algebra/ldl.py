@@ -7,7 +7,6 @@ from __future__ import annotations
 from typing import Any
 
 from retrograd import arrays
-from retrograd.arrays import Raw
 from retrograd.ops._batching import BatchLevel
 from retrograd.ops._batching_declarations import own
 from retrograd.ops._operation import Operation, raw, undifferentiable
@@ -23,14 +22,6 @@ from retrograd.ops.algebra._matrix import (
 )
 
 
-def _ldl_factor(self: Raw, hermitian: bool) -> tuple[Raw, Raw, Raw]:
-    return arrays.linalg.ldl_factor(self, hermitian)
-
-
-def _ldl_solve(LD: Raw, pivots: Raw, B: Raw, hermitian: bool) -> Raw:
-    return arrays.linalg.ldl_solve(LD, pivots, B, hermitian)
-
-
 @own("the pivots have one dimension less than the matrices")
 def _ldl_batch(level: BatchLevel, op: Operation, args: list[Any], options: Any) -> Any:
     rank = max(len(args[0].shape), len(args[2].shape))
@@ -41,12 +32,12 @@ def _ldl_batch(level: BatchLevel, op: Operation, args: list[Any], options: Any) 
 
 
 ldl_factored = undifferentiable(
-    "linalg_ldl_factor_ex", _ldl_factor,
+    "linalg_ldl_factor_ex", arrays.linalg.ldl_factor,
     RuntimeError("derivative for aten::linalg_ldl_factor_ex is not implemented"),
     outputs=("LD", "pivots", "info"), node="NotImplemented", batch="leading",
 )  # fmt: skip
 ldl_solved = undifferentiable(
-    "linalg_ldl_solve", _ldl_solve,
+    "linalg_ldl_solve", arrays.linalg.ldl_solve,
     RuntimeError("derivative for aten::linalg_ldl_solve is not implemented"),
     inputs=("LD", "pivots", "B"), node="NotImplemented", batch=_ldl_batch,
 )  # fmt: skip

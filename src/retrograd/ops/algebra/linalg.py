@@ -14,7 +14,8 @@ from retrograd.ops import linear, products
 from retrograd.ops._batching_declarations import Leading
 from retrograd.ops._dims import many_dims, numel, one_dim
 from retrograd.ops._lifted import LazyTangent, bare
-from retrograd.ops._operation import MatrixFunction, Operation, TensorLike, is_differentiated, raw
+from retrograd.ops._operands import is_differentiated
+from retrograd.ops._operation import MatrixFunction, Operation, TensorLike, raw
 from retrograd.ops._public import public
 from retrograd.ops._refusals import c_name
 from retrograd.ops._results import named_result

@@ -81,14 +81,10 @@ def _order(pivots: Raw, rows: int, inverse: bool) -> Raw:
     return arrays.linalg.inverse_order(order) if inverse else order
 
 
-def _permutation_matrix(pivots: Raw, rows: int, dtype: Any) -> Raw:
-    return arrays.linalg.permutation_matrix(pivots, rows, dtype)
-
-
 # The indices where P takes rows from, and P itself.
 order_of_rows = constant("order_of_rows", _order, inputs=("pivots",), batch="leading")
 permutation_matrix = constant(
-    "permutation_matrix", _permutation_matrix, inputs=("pivots",), batch="leading"
+    "permutation_matrix", arrays.linalg.permutation_matrix, inputs=("pivots",), batch="leading"
 )
 
 

@@ -14,7 +14,8 @@ from retrograd.ops._arguments import element, older_factors
 from retrograd.ops._batching import BatchLevel, bare, definition_on, folded, unfolded
 from retrograd.ops._batching_declarations import own
 from retrograd.ops._dims import numel, one_dim
-from retrograd.ops._operation import Operation, Target, composite, raw
+from retrograd.ops._operands import Target
+from retrograd.ops._operation import Operation, composite, raw
 from retrograd.ops._public import public
 from retrograd.ops._refusals import c_name, check_alpha, kernel
 from retrograd.ops._sections import like

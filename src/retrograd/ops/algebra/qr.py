@@ -6,7 +6,6 @@ from __future__ import annotations
 from typing import Any
 
 from retrograd import arrays
-from retrograd.arrays import Raw
 from retrograd.ops import linear
 from retrograd.ops._batching_declarations import Leading
 from retrograd.ops._operation import Operation
@@ -30,10 +29,6 @@ from retrograd.ops.algebra._matrix import (
 )
 from retrograd.ops.algebra.triangular import triangular_solved
 from retrograd.ops.copies import imag
-
-
-def _qr(A: Raw, mode: str) -> tuple[Raw, Raw]:
-    return arrays.linalg.qr(A, mode)
 
 
 def _check_mode(Q: Any, R: Any, mode: str) -> None:
@@ -101,8 +96,8 @@ def _qr_tangent(t: Any, Q: Any, R: Any, mode: str) -> tuple[Any, Any]:
 
 
 linalg_qr = Operation(
-    "linalg_qr", _qr, inputs=("A",), rules={"A": _qr_rule}, outputs=("Q", "R"), adjoint=True,
-    jvp=_qr_tangent, batch=Leading(optional=("Q",)),
+    "linalg_qr", arrays.linalg.qr, inputs=("A",), rules={"A": _qr_rule}, outputs=("Q", "R"),
+    adjoint=True, jvp=_qr_tangent, batch=Leading(optional=("Q",)),
     reason=NO_EXPRESSION,
 )  # fmt: skip
 

@@ -7,7 +7,6 @@ import math
 from typing import Any
 
 from retrograd import arrays
-from retrograd.arrays import Raw
 from retrograd.ops import linear
 from retrograd.ops._batching_declarations import Leading
 from retrograd.ops._operation import Operation, constant, raw
@@ -30,10 +29,6 @@ from retrograd.ops.pointwise import clamping
 from retrograd.ops.reductions import norms
 
 # -- the pseudo-inverse ----------------------------------------------------------------------
-
-
-def _pinv(self: Raw, atol: Any, rtol: Any, hermitian: bool) -> Raw:
-    return arrays.linalg.pinv(self, atol, rtol, hermitian)
 
 
 def pinv_gradient(g: Any, self: Any, result: Any) -> Any:
@@ -68,8 +63,8 @@ def pinv_tangent(t: Any, self: Any, result: Any) -> Any:
 
 
 linalg_pinv = Operation(
-    "linalg_pinv", _pinv, inputs=("self",), rules={"self": pinv_gradient}, adjoint=True,
-    jvp=pinv_tangent, batch=Leading((2,)),
+    "linalg_pinv", arrays.linalg.pinv, inputs=("self",), rules={"self": pinv_gradient},
+    adjoint=True, jvp=pinv_tangent, batch=Leading((2,)),
     reason="a tolerance decides the rank, which derivatives take to be constant",
 )  # fmt: skip
 
@@ -153,11 +148,7 @@ def _tolerances(A: Any, atol: Any, rtol: Any) -> tuple[Any, Any]:
 # -- rank ------------------------------------------------------------------------------------
 
 
-def _matrix_rank(self: Raw, atol: Any, rtol: Any, hermitian: bool) -> Raw:
-    return arrays.linalg.rank(self, atol, rtol, hermitian)
-
-
-rank_of = constant("matrix_rank", _matrix_rank, batch=Leading((2,)))
+rank_of = constant("matrix_rank", arrays.linalg.rank, batch=Leading((2,)))
 
 
 @public("linalg", out="same")

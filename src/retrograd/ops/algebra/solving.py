@@ -17,7 +17,8 @@ from retrograd.ops._batching_declarations import own
 from retrograd.ops._batching_matrices import apart, together
 from retrograd.ops._dims import broadcast, numel
 from retrograd.ops._lifted import LazyTangent
-from retrograd.ops._operation import MatrixFunction, Operation, TensorLike, is_differentiated, raw
+from retrograd.ops._operands import is_differentiated
+from retrograd.ops._operation import MatrixFunction, Operation, TensorLike, raw
 from retrograd.ops._public import public
 from retrograd.ops._results import named_result
 from retrograd.ops.algebra._batches import SYSTEMS, of_each, right_sides
@@ -196,12 +197,8 @@ def solve_ex(A: Any, B: Any, *, left: bool = True, check_errors: bool = False) -
     return named_result("linalg_solve_ex", "result", "info")((X, info))
 
 
-def _inverse(A: Raw) -> tuple[Raw, Raw]:
-    return arrays.linalg.inverse(A)
-
-
 linalg_inv = MatrixFunction(
-    "linalg_inv_ex", _inverse, inputs=("A",),
+    "linalg_inv_ex", arrays.linalg.inverse, inputs=("A",),
     rules={"A": lambda g, inverse: -(transposed(inverse) @ (g[0] @ transposed(inverse)))},
     outputs=("inverse", "info"), batch="leading",
     words="The derivative of the inverse: minus the inverse on both sides, transposed.",

@@ -6,7 +6,6 @@ from __future__ import annotations
 from typing import Any
 
 from retrograd import arrays
-from retrograd.arrays import Raw
 from retrograd.ops import linear
 from retrograd.ops._operation import Operation, composite
 from retrograd.ops._public import public
@@ -36,10 +35,6 @@ from retrograd.ops.algebra._matrix import (
     total,
 )
 from retrograd.ops.copies import imag
-
-
-def _svd(A: Raw, full_matrices: bool) -> tuple[Raw, Raw, Raw]:
-    return arrays.linalg.svd(A, full_matrices)
 
 
 def _svd_rule(g: Any, U: Any, S: Any, Vh: Any, full_matrices: bool) -> Any:
@@ -122,8 +117,8 @@ def _svd_tangent(t: Any, U: Any, S: Any, Vh: Any, full_matrices: bool) -> tuple[
 
 
 linalg_svd: Operation = Operation(
-    "linalg_svd", _svd, inputs=("A",), rules={"A": _svd_rule}, outputs=("U", "S", "Vh"),
-    adjoint=True, batch="leading", jvp=_svd_tangent, reason=NO_EXPRESSION,
+    "linalg_svd", arrays.linalg.svd, inputs=("A",), rules={"A": _svd_rule},
+    outputs=("U", "S", "Vh"), adjoint=True, batch="leading", jvp=_svd_tangent, reason=NO_EXPRESSION,
 )  # fmt: skip
 # Without the vectors, which take longer: for when no graph is recorded that would need them.
 singular_values = composite(

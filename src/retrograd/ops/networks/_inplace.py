@@ -7,7 +7,8 @@ from collections.abc import Callable
 from functools import wraps
 from typing import Any
 
-from retrograd.ops._operation import Operation, Planned, Target
+from retrograd.ops._operands import Target
+from retrograd.ops._operation import Operation, Planned
 from retrograd.ops._public import declare
 
 

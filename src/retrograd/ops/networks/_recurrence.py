@@ -13,7 +13,6 @@ from collections.abc import Sequence
 from typing import Any
 
 from retrograd import arrays
-from retrograd.arrays import Raw
 from retrograd.ops import linear, products
 from retrograd.ops._lifted import by_kernel, on_arrays
 from retrograd.ops._operation import composite, raw
@@ -154,12 +153,6 @@ def _moving(base: Any, like: Any, sizes: Sizes) -> list[Any]:
 # -- one state, one nonlinearity -----------------------------------------------------------------
 
 
-def _rnn(
-    gates: Raw, hidden: Raw, weight: Raw, nonlinearity: str, batch_sizes: Sizes, reverse: bool
-) -> Raw:
-    return arrays.recurrent.rnn(gates, hidden, weight, nonlinearity, batch_sizes, reverse)
-
-
 def _through(x: Any, output: Any, nonlinearity: str) -> Any:
     """What a change before the nonlinearity is after it, or a gradient the other way. As in
     ``relu``, nothing goes through at 0, not even what is infinite, and anything at NaN."""
@@ -220,19 +213,12 @@ def _rnn_tangent(
 
 
 rnn = composite(
-    "rnn_layer", _rnn_of, _rnn, inputs=("gates", "hidden", "weight"), joint=_rnn_rule,
-    jvp=_rnn_tangent, batch="leading", check=_check, reason=_LINEAR_STEPS,
+    "rnn_layer", _rnn_of, arrays.recurrent.rnn, inputs=("gates", "hidden", "weight"),
+    joint=_rnn_rule, jvp=_rnn_tangent, batch="leading", check=_check, reason=_LINEAR_STEPS,
     words="The gradient goes back through time, step by step.",
 )  # fmt: skip
 
 # -- long short-term memory ----------------------------------------------------------------------
-
-
-def _lstm(
-    gates: Raw, hidden: Raw, cell: Raw, weight: Raw, projection: Raw | None, batch_sizes: Sizes,
-    reverse: bool,
-) -> tuple[Raw, Raw, Raw]:  # fmt: skip
-    return arrays.recurrent.lstm(gates, hidden, cell, weight, projection, batch_sizes, reverse)
 
 
 def _lstm_derivatives(cells: Any, before: Any, active: Any) -> tuple[Any, Any, Any, Any]:
@@ -337,7 +323,8 @@ def _lstm_tangent(
 
 
 lstm = composite(
-    "lstm_layer", _lstm_of, _lstm, inputs=("gates", "hidden", "cell", "weight", "projection"),
+    "lstm_layer", _lstm_of, arrays.recurrent.lstm,
+    inputs=("gates", "hidden", "cell", "weight", "projection"),
     joint=_lstm_rule, outputs=("output", "cells", "active"), jvp=_lstm_tangent, batch="leading",
     check=_check, reason=_LINEAR_STEPS,
     words="The gradient goes back through time, step by step: through the gates of each step to "
@@ -345,12 +332,6 @@ lstm = composite(
 )  # fmt: skip
 
 # -- gated recurrent units -----------------------------------------------------------------------
-
-
-def _gru(
-    gates: Raw, hidden: Raw, weight: Raw, bias: Raw | None, batch_sizes: Sizes, reverse: bool
-) -> tuple[Raw, Raw, Raw]:
-    return arrays.recurrent.gru(gates, hidden, weight, bias, batch_sizes, reverse)
 
 
 def _gru_rule(
@@ -444,7 +425,8 @@ def _gru_tangent(
 
 
 gru = composite(
-    "gru_layer", _gru_of, _gru, inputs=("gates", "hidden", "weight", "bias"), joint=_gru_rule,
+    "gru_layer", _gru_of, arrays.recurrent.gru, inputs=("gates", "hidden", "weight", "bias"),
+    joint=_gru_rule,
     outputs=("output", "active", "seen"), jvp=_gru_tangent, batch="leading", check=_check,
     reason=_LINEAR_STEPS,
     words="The gradient goes back through time, step by step, through the gates of each.",

@@ -70,14 +70,10 @@ def _threshold(self: Raw, threshold: float, value: float) -> Raw:
     return arrays.networks.threshold(self, threshold, value)
 
 
-def _threshold_backward(grad_output: Raw, self: Raw, threshold: float) -> Raw:
-    return arrays.networks.keep_above(grad_output, self, threshold)
-
-
 threshold_backward = _backward_of(
     "general_threshold_backward",
     lambda grad_output, self, threshold: where(le(self, threshold), zero(self), grad_output),
-    _threshold_backward,
+    arrays.networks.keep_above,
 )  # fmt: skip
 threshold_op = elementwise(
     "threshold", _threshold,
@@ -347,10 +343,6 @@ def _glu(self: Raw, dim: int) -> Raw:
     return arrays.networks.glu(self, dim)
 
 
-def _glu_backward(grad_output: Raw, self: Raw, dim: int) -> Raw:
-    return arrays.networks.glu_backward(grad_output, self, dim)
-
-
 def _halves(x: Any, dim: int) -> tuple[Any, Any]:
     half = x.shape[dim] // 2
     first, second = linear.split(x, sizes=(half, half), dim=dim)
@@ -386,7 +378,8 @@ def _gated_backward_in_self(g: Any, grad_output: Any, self: Any, dim: int) -> An
 # With rules: those that follow from the definition give NaN, infinity less infinity, where the
 # second derivative is infinite.
 glu_backward = composite(
-    "glu_backward", _gated_backward, _glu_backward, _PAIR,
+    "glu_backward", _gated_backward,
+    lambda grad_output, self, dim: arrays.networks.glu_backward(grad_output, self, dim), _PAIR,
     rules={"grad_output": _gated_backward_in_g, "self": _gated_backward_in_self},
     node="GluBackwardBackward0",
 )  # fmt: skip

@@ -11,7 +11,8 @@ from retrograd.ops import linear, products
 from retrograd.ops._batching import BatchLevel, folded, unfolded
 from retrograd.ops._batching_declarations import own
 from retrograd.ops._dims import one_dim
-from retrograd.ops._operation import Operation, TensorLike, composite, is_differentiated, raw
+from retrograd.ops._operands import is_differentiated
+from retrograd.ops._operation import Operation, TensorLike, composite, raw
 from retrograd.ops._public import public
 from retrograd.ops._refusals import c_name, kernel
 from retrograd.ops.comparisons import logical_not, ne

@@ -13,7 +13,8 @@ from retrograd.ops import linear
 from retrograd.ops._batching import batches_of
 from retrograd.ops._dims import numel, one_dim
 from retrograd.ops._lifted import Lifted, bare, device_value
-from retrograd.ops._operation import composite, detached, raw
+from retrograd.ops._operands import detached
+from retrograd.ops._operation import composite, raw
 from retrograd.ops._public import public
 from retrograd.ops._refusals import kernel
 from retrograd.ops._sections import complete_all

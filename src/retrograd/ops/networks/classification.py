@@ -9,7 +9,8 @@ from retrograd.arrays import Raw, dtypes
 from retrograd.ops._arguments import check_int
 from retrograd.ops._dims import numel
 from retrograd.ops._lifted import bare, checked_by_line, device_value, tracer
-from retrograd.ops._operation import Operation, composite, detached, raw
+from retrograd.ops._operands import detached
+from retrograd.ops._operation import Operation, composite, raw
 from retrograd.ops._public import public
 from retrograd.ops._refusals import kernel
 from retrograd.ops.comparisons import eq, logical_not

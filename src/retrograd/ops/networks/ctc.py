@@ -12,7 +12,8 @@ from retrograd.ops._batching import BatchLevel, folded, in_channels, out_of_chan
 from retrograd.ops._batching_declarations import own
 from retrograd.ops._dims import is_integer
 from retrograd.ops._lifted import bare
-from retrograd.ops._operation import Operation, Reduction, is_lifted, raw, undifferentiable
+from retrograd.ops._operands import is_lifted
+from retrograd.ops._operation import Operation, Reduction, raw, undifferentiable
 from retrograd.ops._public import public
 from retrograd.ops._refusals import kernel
 from retrograd.ops.comparisons import isinf

@@ -25,13 +25,9 @@ from retrograd.ops.pointwise.scalar_arithmetic import minus, plus
 from retrograd.ops.reductions import basic as reductions
 from retrograd.ops.reductions import norms
 
-
-def _norm(self: Raw, p: float, dim: tuple[int, ...], keepdim: bool) -> Raw:
-    return arrays.statistics.vector_norm(self, p, dim, keepdim)
-
-
 norm_op = reduction(
-    "norm_of_differences", _norm,
+    "norm_of_differences",
+    lambda self, p, dim, keepdim: arrays.statistics.vector_norm(self, p, dim, keepdim),
     lambda g, self, result, p, dim, keepdim: norms.norm_rule(g, self, result, p, dim, keepdim),
     node="NormBackward1", adjoint=True, dtypes="real", batch="dims",
 )  # fmt: skip

@@ -13,15 +13,8 @@ from retrograd.ops._batching import BatchLevel, folded, unfolded
 from retrograd.ops._batching_declarations import own
 from retrograd.ops._dims import is_integer, numel
 from retrograd.ops._lifted import bare, checked_by_line, device_value
-from retrograd.ops._operation import (
-    Linear,
-    Multilinear,
-    Operation,
-    Selecting,
-    Selection,
-    is_lifted,
-    raw,
-)
+from retrograd.ops._operands import is_lifted
+from retrograd.ops._operation import Linear, Multilinear, Operation, Selecting, Selection, raw
 from retrograd.ops._operation import linear as declare
 from retrograd.ops._public import public
 from retrograd.ops._sections import like

@@ -39,17 +39,13 @@ def _pick(self: Raw, indices: Raw, inside: Raw, sizes: Sizes) -> Raw:
     return arrays.images.pick_pixels(self, indices, inside)
 
 
-def _unpick(self: Raw, indices: Raw, inside: Raw, sizes: Sizes) -> Raw:
-    return arrays.images.add_pixels(self, indices, inside, sizes)
-
-
 pick: Linear = declare(
     "pick_pixels", _pick,
     lambda g, indices, inside, sizes: unpick(g, indices=indices, inside=inside, sizes=sizes),
     node="PickPixelsBackward0", batch="fold",
 )  # fmt: skip
 unpick: Linear = declare(
-    "add_pixels", _unpick,
+    "add_pixels", arrays.images.add_pixels,
     lambda g, indices, inside, sizes: pick(g, indices=indices, inside=inside, sizes=sizes),
     node="AddPixelsBackward0", batch="fold",
 )  # fmt: skip

@@ -29,10 +29,6 @@ from retrograd.ops.piecewise import where
 # -- leaky_relu ------------------------------------------------------------------------------
 
 
-def _leaky_relu(self: Raw, negative_slope: float) -> Raw:
-    return arrays.networks.leaky_relu(self, negative_slope)
-
-
 def _leaky_relu_backward(grad_output: Raw, self: Raw, negative_slope: float) -> Raw:
     return arrays.networks.leaky_relu_backward(grad_output, self, negative_slope)
 
@@ -57,7 +53,7 @@ leaky_relu_backward = _backward_of(
     _leaky_relu_backward,
 )  # fmt: skip
 leaky_relu_op = elementwise(
-    "leaky_relu", _leaky_relu,
+    "leaky_relu", lambda self, negative_slope: arrays.networks.leaky_relu(self, negative_slope),
     lambda g, self, negative_slope: leaky_relu_backward(g, self, negative_slope=negative_slope),
     check=kernel("leaky_relu_cpu", "biuc"),
     words="Where the input is positive the gradient passes unchanged; elsewhere it is multiplied "
@@ -83,12 +79,9 @@ def leaky_relu(input: Any, negative_slope: float = 0.01) -> Any:
 # -- prelu: a leaky one whose slope is learned -----------------------------------------------
 
 
-def _prelu(self: Raw, weight: Raw) -> Raw:
-    return arrays.where(self > 0, self, weight * self)
-
-
 prelu_op = Elementwise(
-    "prelu", _prelu, inputs=("self", "weight"),
+    "prelu",
+    lambda self, weight: arrays.where(self > 0, self, weight * self), inputs=("self", "weight"),
     rules={
         "self": lambda g, self, weight: where(raw(self) > 0, g, g * weight),
         "weight": lambda g, self, weight: g * where(raw(self) > 0, zeros_like(self), self),
@@ -207,22 +200,6 @@ def rrelu(
 _SELU_ALPHA, _SELU_SCALE = 1.6732632423543772848170429916717, 1.0507009873554804934193349852946
 
 
-def _elu(self: Raw, alpha: float, scale: float, input_scale: float) -> Raw:
-    return arrays.networks.elu(self, alpha, scale, input_scale)
-
-
-def _elu_backward(
-    grad_output: Raw, self: Raw, alpha: float, scale: float, input_scale: float
-) -> Raw:
-    return arrays.networks.elu_backward(grad_output, self, alpha, scale, input_scale)
-
-
-def _elu_backward_of_result(
-    grad_output: Raw, result: Raw, alpha: float, scale: float, input_scale: float
-) -> Raw:
-    return arrays.networks.elu_backward_of_result(grad_output, result, alpha, scale, input_scale)
-
-
 def _elu_rule(g: Any, self: Any, alpha: float, scale: float, input_scale: float) -> Any:
     return elu_backward(g, self, alpha=alpha, scale=scale, input_scale=input_scale)
 
@@ -252,13 +229,13 @@ def _of_elu_result(g: Any, result: Any, alpha: float, scale: float, input_scale:
     return elu_backward_of_result(g, result, alpha=alpha, scale=scale, input_scale=input_scale)
 
 
-elu_backward = _backward_of("elu_backward", _elu_backward_defined, _elu_backward)
+elu_backward = _backward_of("elu_backward", _elu_backward_defined, arrays.networks.elu_backward)
 elu_backward_of_result = _backward_of(
-    "elu_backward_of_result", _elu_backward_of_result_defined, _elu_backward_of_result,
-    inputs=("grad_output", "result"),
+    "elu_backward_of_result", _elu_backward_of_result_defined,
+    arrays.networks.elu_backward_of_result, inputs=("grad_output", "result"),
 )  # fmt: skip
 elu_op = elementwise(
-    "elu", _elu, _elu_rule, check=kernel("elu_cpu", "biuc"),
+    "elu", arrays.networks.elu, _elu_rule, check=kernel("elu_cpu", "biuc"),
     words=DERIVATIVE,
 )  # fmt: skip
 celu_op = _recorded_as(elu_op, "celu", _elu_rule, "CeluBackward0")

@@ -15,7 +15,8 @@ from retrograd._source import depth_of_user
 from retrograd.arrays import Raw, dtypes
 from retrograd.ops._dims import broadcast, numel
 from retrograd.ops._lifted import bare, checked_by_line
-from retrograd.ops._operation import composite, elementwise, is_differentiated, raw
+from retrograd.ops._operands import is_differentiated
+from retrograd.ops._operation import composite, elementwise, raw
 from retrograd.ops._public import public
 from retrograd.ops._refusals import kernel, refuses
 from retrograd.ops._words import ROBUST

@@ -34,10 +34,6 @@ def _put_in_images(self: Raw, like: Raw, indices: Raw, sizes: Sizes, distinct: b
     return arrays.windows.add_at_indices(self, indices, sizes, distinct)
 
 
-def _take_in_images(self: Raw, indices: Raw, ndim: int) -> Raw:
-    return arrays.windows.take_at_indices(self, indices, ndim)
-
-
 put_in_images: Linear = Linear(
     "put_in_images", _put_in_images, inputs=("self", "like"),
     rules={
@@ -47,7 +43,7 @@ put_in_images: Linear = Linear(
     node="MaxPoolBackwardBackward0", batch="leading",
 )  # fmt: skip
 take_in_images: Linear = declare(
-    "take_in_images", _take_in_images,
+    "take_in_images", arrays.windows.take_at_indices,
     lambda g, shape, indices, ndim: put_in_images(
         g, None, indices=indices, sizes=tuple(shape[-ndim:]), distinct=False
     ),

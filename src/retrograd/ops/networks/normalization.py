@@ -9,7 +9,8 @@ from retrograd import arrays
 from retrograd.arrays import Raw
 from retrograd.ops import linear
 from retrograd.ops._dims import is_integer, sizes_of
-from retrograd.ops._operation import composite, detached, raw
+from retrograd.ops._operands import detached
+from retrograd.ops._operation import composite, raw
 from retrograd.ops._public import public
 from retrograd.ops._refusals import kernel
 from retrograd.ops._sections import like

@@ -25,14 +25,6 @@ _DENSITY_AT_0 = 0.3989422804014327  # of the normal distribution: 1 / sqrt(2 * p
 _TWO_BETA, _KAPPA = 1.5957691216057308, 0.044715  # 2 * sqrt(2 / pi); of the approximation by tanh
 
 
-def _gelu(self: Raw, approximate: str) -> Raw:
-    return arrays.networks.gelu(self, approximate)
-
-
-def _gelu_backward(grad_output: Raw, self: Raw, approximate: str) -> Raw:
-    return arrays.networks.gelu_backward(grad_output, self, approximate)
-
-
 def _gelu_backward_defined(grad_output: Any, self: Any, approximate: str) -> Any:
     square = self * self
     if approximate == "none":
@@ -44,11 +36,11 @@ def _gelu_backward_defined(grad_output: Any, self: Any, approximate: str) -> Any
     return grad_output * (s * (self * derivative_of_u * (1 - s) + 1))
 
 
-gelu_backward = _backward_of("gelu_backward", _gelu_backward_defined, _gelu_backward)
+gelu_backward = _backward_of("gelu_backward", _gelu_backward_defined, arrays.networks.gelu_backward)
 gelu_op = elementwise(
-    "gelu", _gelu, lambda g, self, approximate: gelu_backward(g, self, approximate=approximate),
-    check=kernel("GeluKernelImpl", "biuc"),
-    words=DERIVATIVE,
+    "gelu", arrays.networks.gelu,
+    lambda g, self, approximate: gelu_backward(g, self, approximate=approximate),
+    check=kernel("GeluKernelImpl", "biuc"), words=DERIVATIVE,
 )  # fmt: skip
 
 
@@ -128,10 +120,6 @@ def mish(input: Any) -> Any:
 # -- softplus, logsigmoid --------------------------------------------------------------------
 
 
-def _softplus(self: Raw, beta: float, threshold: float) -> Raw:
-    return arrays.networks.softplus(self, beta, threshold)
-
-
 def _softplus_backward(grad_output: Raw, self: Raw, beta: float, threshold: float) -> Raw:
     return arrays.networks.softplus_backward(grad_output, self, beta, threshold)
 
@@ -144,7 +132,7 @@ softplus_backward = _backward_of(
     _softplus_backward,
 )  # fmt: skip
 softplus_op = elementwise(
-    "softplus", _softplus,
+    "softplus", lambda self, beta, threshold: arrays.networks.softplus(self, beta, threshold),
     lambda g, self, beta, threshold: softplus_backward(g, self, beta=beta, threshold=threshold),
     check=kernel("softplus_cpu", "biuc"),
     words="The derivative of softplus is the sigmoid of the input.",

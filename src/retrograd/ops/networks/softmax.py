@@ -8,7 +8,8 @@ from typing import Any
 from retrograd import arrays
 from retrograd.arrays import Raw, dtypes
 from retrograd.ops._dims import one_dim
-from retrograd.ops._operation import Operation, Singular, composite, detached, raw
+from retrograd.ops._operands import detached
+from retrograd.ops._operation import Operation, Singular, composite, raw
 from retrograd.ops._public import public
 from retrograd.ops._randomness import drawn
 from retrograd.ops._refusals import kernel

@@ -22,10 +22,10 @@ from retrograd.ops._arguments import (
     with_number,
 )
 from retrograd.ops._dims import broadcast
+from retrograd.ops._operands import Target
 from retrograd.ops._operation import (
     Elementwise,
     Operation,
-    Target,
     composite,
     elementwise,
     elementwise_constant,
@@ -509,10 +509,6 @@ def _xlog1py_of_number(other: Raw, self: Any) -> Raw:
     return arrays.special.xlog1py(other.dtype.type(self), other)
 
 
-def _xlog1py_by_number(self: Raw, other: Any) -> Raw:
-    return arrays.special.xlog1py(self, self.dtype.type(other))
-
-
 _XLOG1PY = kernel("xlog1py_cpu")
 _XLOG1PY_NUMBER = with_number(_XLOG1PY)
 _xlog1py: Elementwise = elementwise(
@@ -526,7 +522,8 @@ _xlog1py_of = Elementwise(
     check=_XLOG1PY_NUMBER,
 )  # fmt: skip
 _xlog1py_by: Elementwise = elementwise(
-    "xlog1py_by_number", _xlog1py_by_number, _xlog1py_number_rule,
+    "xlog1py_by_number",
+    lambda self, other: arrays.special.xlog1py(self, self.dtype.type(other)), _xlog1py_number_rule,
     node="SpecialXlog1PyBackward2", dtypes="float", check=_XLOG1PY_NUMBER,
 )  # fmt: skip
 xlog1py = either_number(

@@ -57,14 +57,6 @@ fmin = elementwise(
 _CLAMPED = refuses("c", "clamp is not supported for complex types")
 
 
-def _clamp_min(self: Raw, min: Any) -> Raw:
-    return arrays.maximum(min, self)  # of two zeros, the second: self
-
-
-def _clamp_max(self: Raw, max: Any) -> Raw:
-    return arrays.minimum(max, self)
-
-
 # NumPy is faster with two bounds that are numbers than with one.
 def _at_least(self: Raw, min: Any) -> Raw:
     if self.dtype.kind in dtypes.FLOATS:
@@ -83,7 +75,8 @@ _clamp_min_number = elementwise(
     check=_CLAMPED,
 )  # fmt: skip
 _clamp_min_tensor = Elementwise(
-    "clamp_min_tensor", _clamp_min, inputs=("self", "min"), node="ClampMinBackward1",
+    "clamp_min_tensor",
+    lambda self, min: arrays.maximum(min, self), inputs=("self", "min"), node="ClampMinBackward1",
     rules={"self": lambda g, self, min: _only_if(ge(self, min), g),
            "min": lambda g, self, min: _only_if(lt(self, min), g)},
     dtypes="promote", check=kernel("maximum_cpu"),
@@ -93,7 +86,8 @@ _clamp_max_number = elementwise(
     check=_CLAMPED,
 )  # fmt: skip
 _clamp_max_tensor = Elementwise(
-    "clamp_max_tensor", _clamp_max, inputs=("self", "max"), node="ClampMaxBackward1",
+    "clamp_max_tensor",
+    lambda self, max: arrays.minimum(max, self), inputs=("self", "max"), node="ClampMaxBackward1",
     rules={"self": lambda g, self, max: _only_if(le(self, max), g),
            "max": lambda g, self, max: _only_if(gt(self, max), g)},
     dtypes="promote", check=kernel("minimum_cpu"),

@@ -9,7 +9,8 @@ from retrograd.arrays import dtypes
 from retrograd.ops import general, linear, selecting
 from retrograd.ops._arguments import invalid_combination
 from retrograd.ops._dims import Dims, is_integer, many_dims, one_dim
-from retrograd.ops._operation import Planned, Target, TensorLike, raw
+from retrograd.ops._operands import Target
+from retrograd.ops._operation import Planned, TensorLike, raw
 from retrograd.ops._public import public
 from retrograd.ops._refusals import c_name, refuses
 from retrograd.ops._results import named_result

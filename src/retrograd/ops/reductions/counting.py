@@ -13,12 +13,12 @@ from retrograd.ops._batching import batches_of, refuse
 from retrograd.ops._batching_declarations import Refused
 from retrograd.ops._dims import Dims, many_dims, numel
 from retrograd.ops._lifted import bare
+from retrograd.ops._operands import is_lifted
 from retrograd.ops._operation import (
     Operation,
     TensorLike,
     composite,
     constant,
-    is_lifted,
     raw,
     undifferentiable,
 )
@@ -66,10 +66,6 @@ def _bincount(self: Raw, minlength: int) -> Raw:
     return arrays.statistics.bincount(self, None, minlength)
 
 
-def _weighed(self: Raw, indices: Raw, minlength: int) -> Raw:
-    return arrays.statistics.bincount(indices, self, minlength)
-
-
 def placed(values: Any, indices: Any, dim: int, length: int) -> Any:
     """The sums of the values that go to the same place along a dimension."""
     shape = (*values.shape[:dim], length, *values.shape[dim + 1 :])
@@ -92,7 +88,8 @@ def _weighed_by_placing(self: Any, indices: Any, minlength: int) -> Any:
 
 bincount_op = constant("bincount", _bincount, check=kernel("bincount_cpu", "bfc"), batch=_DYNAMIC)
 weighed_bincount = composite(
-    "weighed_bincount", _weighed_by_placing, _weighed,
+    "weighed_bincount", _weighed_by_placing,
+    lambda self, indices, minlength: arrays.statistics.bincount(indices, self, minlength),
     rules={"self": lambda g, indices: linear.index(g, where=(indices,))}, node="BincountBackward0",
 )  # fmt: skip
 
@@ -392,19 +389,13 @@ def _histogramdd(self: Raw, edges: tuple[Raw, ...], density: bool) -> Raw:
     return arrays.statistics.histogramdd(self, None, edges, density)
 
 
-def _weighed_histogramdd(
-    self: Raw, weight: Raw, edges: tuple[Raw, ...], density: bool
-) -> Raw:
-    return arrays.statistics.histogramdd(self, weight, edges, density)
-
-
 _NO_SLOPE = RuntimeError("derivative for aten::histogramdd is not implemented")
 _OWN_RANGE = Refused("histogramdd", "each entry may have a range of its own.")
 histogramdd_op = undifferentiable(
     "histogramdd", _histogramdd, _NO_SLOPE, node="NotImplemented", batch=_OWN_RANGE
 )
 weighed_histogramdd = undifferentiable(
-    "weighed_histogramdd", _weighed_histogramdd, _NO_SLOPE, inputs=("self", "weight"),
+    "weighed_histogramdd", arrays.statistics.histogramdd, _NO_SLOPE, inputs=("self", "weight"),
     node="NotImplemented", batch=_OWN_RANGE,
 )  # fmt: skip
 

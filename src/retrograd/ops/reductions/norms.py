@@ -303,10 +303,6 @@ def linalg_norm(
 # -- distances -------------------------------------------------------------------------------
 
 
-def _dist(self: Raw, other: Raw, p: float) -> Raw:
-    return arrays.statistics.vector_norm(self - other, p, None, False)
-
-
 def _dist_rule(g: Any, self: Any, other: Any, result: Any, p: float) -> Any:
     return norm_rule(g, self - other, result, p, None, False)
 
@@ -326,7 +322,8 @@ def _check_dist(self: Any, other: Any, p: float) -> None:
 
 dist_op = composite(
     "dist", lambda self, other, p: vector_norm_op(self - other, ord=p, dim=None, keepdim=False),
-    _dist, inputs=("self", "other"), rules={"self": _dist_rule, "other": _dist_other_rule},
+    lambda self, other, p: arrays.statistics.vector_norm(self - other, p, None, False),
+    inputs=("self", "other"), rules={"self": _dist_rule, "other": _dist_other_rule},
     adjoint=True, dtypes="promote", broadcasts=True, check=_check_dist,
 )  # fmt: skip
 

@@ -28,20 +28,8 @@ from retrograd.ops.shapes.gather_scatter import gather
 # -- medians ---------------------------------------------------------------------------------
 
 
-def _median(self: Raw) -> Raw:
-    return arrays.statistics.median_of_all(self, False)
-
-
-def _nanmedian(self: Raw) -> Raw:
-    return arrays.statistics.median_of_all(self, True)
-
-
 def _median_dim(self: Raw, dim: int, keepdim: bool) -> tuple[Raw, Raw]:
     return arrays.statistics.median(self, dim, keepdim, False)
-
-
-def _nanmedian_dim(self: Raw, dim: int, keepdim: bool) -> tuple[Raw, Raw]:
-    return arrays.statistics.median(self, dim, keepdim, True)
 
 
 _check_all, _check_dim = kernel("median_cpu", "bc"), kernel("median_out", "bc")
@@ -50,7 +38,8 @@ median_dim: Selecting = with_indices(
     words=PICKED,
 )  # fmt: skip
 nanmedian_dim: Selecting = with_indices(
-    "nanmedian_dim", "NanmedianBackward1", _nanmedian_dim, check=_check_dim
+    "nanmedian_dim", "NanmedianBackward1",
+    lambda self, dim, keepdim: arrays.statistics.median(self, dim, keepdim, True), check=_check_dim
 )
 
 
@@ -70,12 +59,14 @@ def _of_all(self: Any, along: Selecting) -> Any:
 
 
 median_all = composite(
-    "median", lambda self: _of_all(self, median_dim), _median, rules={"self": EQUALS.scatter},
+    "median", lambda self: _of_all(self, median_dim),
+    lambda self: arrays.statistics.median_of_all(self, False), rules={"self": EQUALS.scatter},
     check=_check_all, batch="definition",
     words=EXTREME,
 )  # fmt: skip
 nanmedian_all = composite(
-    "nanmedian", lambda self: _of_all(self, nanmedian_dim), _nanmedian,
+    "nanmedian", lambda self: _of_all(self, nanmedian_dim),
+    lambda self: arrays.statistics.median_of_all(self, True),
     rules={"self": EQUALS.scatter}, check=_check_all, batch="definition",
 )  # fmt: skip
 

@@ -13,7 +13,8 @@ from retrograd import arrays
 from retrograd.arrays import Raw
 from retrograd.ops import linear
 from retrograd.ops._dims import one_dim
-from retrograd.ops._operation import Operation, Selecting, composite, detached, is_lifted, raw
+from retrograd.ops._operands import detached, is_lifted
+from retrograd.ops._operation import Operation, Selecting, composite, raw
 from retrograd.ops._public import public
 from retrograd.ops._refusals import refuses
 from retrograd.ops._results import named_result
@@ -223,10 +224,6 @@ def cummin(input: Any, dim: int) -> Any:
 # -- logarithms of sums ----------------------------------------------------------------------
 
 
-def _logcumsumexp(self: Raw, dim: int) -> Raw:
-    return arrays.statistics.logcumsumexp(self, dim)
-
-
 def _logcumsumexp_rule(g: Any, self: Any, result: Any, dim: int) -> Any:
     """From each sum to the next the share of an element shrinks by the ratio of the two, which is
     at most one: nothing overflows."""
@@ -256,7 +253,8 @@ def _logcumsumexp_of(self: Any, dim: int) -> Any:
 
 
 logcumsumexp_op = composite(
-    "logcumsumexp", _logcumsumexp_of, _logcumsumexp, rules={"self": _logcumsumexp_rule},
+    "logcumsumexp", _logcumsumexp_of,
+    lambda self, dim: arrays.statistics.logcumsumexp(self, dim), rules={"self": _logcumsumexp_rule},
     check=refuses("biu", "\"logcumsumexp_out_cpu\" not implemented for '{}'"),
 )  # fmt: skip
 

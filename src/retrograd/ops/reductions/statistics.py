@@ -344,10 +344,6 @@ def nanmean(input: Any, dim: Dims = None, keepdim: bool = False, *, dtype: Any =
 Aminmax = named_result("aminmax", "min", "max")
 
 
-def _aminmax(self: Raw, dim: tuple[int, ...], keepdim: bool) -> tuple[Raw, Raw]:
-    return arrays.amin(self, dim, keepdim), arrays.amax(self, dim, keepdim)
-
-
 def _aminmax_rule(
     g: Any, self: Any, min: Any, max: Any, dim: tuple[int, ...], keepdim: bool
 ) -> Any:
@@ -363,7 +359,8 @@ aminmax_op = composite(
     lambda self, dim, keepdim: (
         amin_dim(self, dim=dim, keepdim=keepdim), amax_dim(self, dim=dim, keepdim=keepdim)
     ),
-    _aminmax, rules={"self": _aminmax_rule}, outputs=("min", "max"),
+    lambda self, dim, keepdim: (arrays.amin(self, dim, keepdim), arrays.amax(self, dim, keepdim)),
+    rules={"self": _aminmax_rule}, outputs=("min", "max"),
 )  # fmt: skip
 
 

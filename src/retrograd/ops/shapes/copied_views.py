@@ -9,7 +9,7 @@ from typing import Any
 
 from retrograd.ops import linear
 from retrograd.ops._dims import one_dim
-from retrograd.ops._operation import detached
+from retrograd.ops._operands import detached
 from retrograd.ops._public import declare
 from retrograd.ops.shapes import diagonals, joining, reshaping, slicing, viewing
 

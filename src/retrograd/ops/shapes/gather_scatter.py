@@ -15,7 +15,8 @@ from retrograd.ops._arguments import element
 from retrograd.ops._batching_declarations import Dims
 from retrograd.ops._dims import broadcast, numel, one_dim
 from retrograd.ops._lifted import bare
-from retrograd.ops._operation import Linear, Operation, TensorLike, is_lifted, raw
+from retrograd.ops._operands import is_lifted
+from retrograd.ops._operation import Linear, Operation, TensorLike, raw
 from retrograd.ops._public import public
 from retrograd.ops.comparisons import eq, logical_and, ne
 from retrograd.ops.copies import to_dtype, zeros_like

@@ -88,16 +88,8 @@ def _index_add(self: Raw, index: Raw, source: Raw, dim: int, alpha: Any) -> Raw:
     return self + arrays.sorting.add_slices(self.shape, index, source, dim)
 
 
-def _index_copy(self: Raw, index: Raw, source: Raw, dim: int) -> Raw:
-    return arrays.sorting.put_slices(self, index, source, dim)
-
-
 def _index_fill(self: Raw, index: Raw, dim: int, value: Any) -> Raw:
     return arrays.sorting.put_slices(self, index, element(value, self.dtype), dim)
-
-
-def _index_fill_tensor(self: Raw, index: Raw, value: Raw, dim: int) -> Raw:
-    return arrays.sorting.put_slices(self, index, value, dim)
 
 
 def _slices_of(g: Any, index: Any, shape: Any, dim: int) -> Any:
@@ -151,13 +143,13 @@ index_fill_number: Composite = composite(
     rules={"self": lambda g, index, dim: index_fill_number(g, index, dim=dim, value=0)},
 )  # fmt: skip
 index_fill_tensor = composite(
-    "index_fill_tensor", _filled_by_tensor, _index_fill_tensor, inputs=("self", "index", "value"),
-    node="IndexFillBackward1", dtypes="free", batch="definition",
+    "index_fill_tensor", _filled_by_tensor, arrays.sorting.put_slices,
+    inputs=("self", "index", "value"), node="IndexFillBackward1", dtypes="free", batch="definition",
     rules={"self": lambda g, index, dim: index_fill_number(g, index, dim=dim, value=0),
            "value": _filled_gradient},
 )  # fmt: skip
 index_copy_tensor = composite(
-    "index_copy", _copied_to, _index_copy, inputs=("self", "index", "source"),
+    "index_copy", _copied_to, arrays.sorting.put_slices, inputs=("self", "index", "source"),
     batch=Dims(shared=("index",)),
     writes="elements of others",
     rules={"self": lambda g, index, dim: index_fill_number(g, index, dim=dim, value=0),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from retrograd import arrays
-from retrograd.arrays import Raw, dtypes
+from retrograd.arrays import dtypes
 from retrograd.ops import linear
 from retrograd.ops._batching import batches_of
 from retrograd.ops._dims import broadcast, numel
@@ -17,14 +17,6 @@ from retrograd.ops.copies import clone, to_dtype, zeros_like
 from retrograd.ops.linear import new_zeros
 from retrograd.ops.piecewise import clamp, where
 from retrograd.ops.shapes._index_arguments import check_same_dtype, tensor_argument
-
-
-def _masked_select(self: Raw, mask: Raw) -> Raw:
-    return arrays.sorting.masked(self, mask)
-
-
-def _masked_scatter(self: Raw, mask: Raw, source: Raw) -> Raw:
-    return arrays.sorting.put_masked(self, mask, source)
 
 
 def _back_to_mask(g: Any, mask: Any, shape: Any) -> Any:
@@ -87,13 +79,13 @@ def _scattered_by_mask(self: Any, mask: Any, source: Any) -> Any:
 
 
 masked_select_at: Composite = composite(
-    "masked_select", _selected_by_mask, _masked_select, inputs=("self", "mask"),
+    "masked_select", _selected_by_mask, arrays.sorting.masked, inputs=("self", "mask"),
     rules={"self": _back_to_mask}, broadcasts=True, batch="definition",
     words=PADDED,
 )  # fmt: skip
 masked_scatter_tensor: Composite = composite(
-    "masked_scatter", _scattered_by_mask, _masked_scatter, inputs=("self", "mask", "source"),
-    broadcasts=True, batch="definition",
+    "masked_scatter", _scattered_by_mask, arrays.sorting.put_masked,
+    inputs=("self", "mask", "source"), broadcasts=True, batch="definition",
     rules={"self": lambda g, mask: where(mask, zeros_like(g), g), "source": _used_of_source},
 )  # fmt: skip
 

@@ -171,16 +171,12 @@ def flipud(input: Any) -> Any:
     return linear.flip(input, dims=(0,))
 
 
-def _roll(self: Raw, shifts: tuple[int, ...], dims: tuple[int, ...] | None) -> Raw:
-    return arrays.layout.roll(self, shifts, dims)
-
-
 def _rot90(self: Raw, k: int, dims: tuple[int, int]) -> Raw:
     return arrays.layout.rot90(self, k, dims)
 
 
 roll_by: Linear = declare(
-    "roll", _roll,
+    "roll", lambda self, shifts, dims: arrays.layout.roll(self, shifts, dims),
     lambda g, shifts, dims: roll_by(g, shifts=tuple(-s for s in shifts), dims=dims),
     batch=Dims(),
     words="The gradient is rolled back.",

@@ -6,7 +6,7 @@ import operator
 from typing import Any
 
 from retrograd import arrays
-from retrograd.arrays import Raw, dtypes
+from retrograd.arrays import dtypes
 from retrograd.ops import linear
 from retrograd.ops._batching import BatchLevel
 from retrograd.ops._batching_declarations import Dims, own
@@ -84,10 +84,6 @@ def broadcast_tensors(*tensors: Any) -> tuple[Any, ...]:
 # -- repeating -------------------------------------------------------------------------------
 
 
-def _repeat(self: Raw, repeats: tuple[int, ...]) -> Raw:
-    return arrays.layout.tile(self, repeats)
-
-
 def _repeat_transpose(g: Any, shape: Any, repeats: tuple[int, ...]) -> Any:
     """Each repeated dimension as two, how often and how long, and the sum over the first."""
     full = (1,) * (len(repeats) - len(shape)) + tuple(shape)
@@ -102,7 +98,7 @@ def _repeat_transpose(g: Any, shape: Any, repeats: tuple[int, ...]) -> Any:
 
 
 repeat_all = declare(
-    "repeat", _repeat, _repeat_transpose, batch=Dims(scalars=False, aligned="repeats"),
+    "repeat", arrays.layout.tile, _repeat_transpose, batch=Dims(scalars=False, aligned="repeats"),
     words="An element that was repeated gets the sum of the gradients of its copies.",
 )  # fmt: skip
 
@@ -221,10 +217,6 @@ def _each_repeated(input: Any, times: int, dim: int | None) -> Any:
     return reshaping.flatten(copied, plain, plain + 1)
 
 
-def _repeated(repeats: Raw) -> Raw:
-    return arrays.cast(arrays.sorting.repeated_indices(repeats), repeats.dtype)
-
-
 @own("refused only if the number of results differs between entries")
 def _repeated_in_all(level: BatchLevel, op: Operation, args: list[Any], options: Any) -> Any:
     """The indices of all entries as if they were one, each then counted in its own entry."""
@@ -243,7 +235,8 @@ def _repeated_in_all(level: BatchLevel, op: Operation, args: list[Any], options:
 
 
 _repeated_indices = constant(
-    "repeat_interleave", _repeated,
+    "repeat_interleave",
+    lambda repeats: arrays.cast(arrays.sorting.repeated_indices(repeats), repeats.dtype),
     batch=_repeated_in_all,
 )  # fmt: skip
 

@@ -21,28 +21,17 @@ from retrograd.ops.selecting import with_indices
 # -- sorting ---------------------------------------------------------------------------------
 
 
-def _sort(self: Raw, dim: int, descending: bool) -> tuple[Raw, Raw]:
-    return arrays.sorting.sort(self, dim, descending)
-
-
-def _topk(self: Raw, k: int, dim: int, largest: bool) -> tuple[Raw, Raw]:
-    return arrays.sorting.topk(self, k, dim, largest)
-
-
-def _argsort(self: Raw, dim: int, descending: bool) -> Raw:
-    return arrays.sorting.argsort(self, dim, descending)
-
-
 sort_by_value = with_indices(
-    "sort", "SortBackward0", _sort,
+    "sort", "SortBackward0", arrays.sorting.sort,
     words=PICKED,
 )  # fmt: skip
-sort_stable = with_indices("sort_stable", "SortBackward1", _sort)  # the same, called in another way
+# The same, called in another way.
+sort_stable = with_indices("sort_stable", "SortBackward1", arrays.sorting.sort)
 topk_values = with_indices(
-    "topk", "TopkBackward0", _topk,
+    "topk", "TopkBackward0", arrays.sorting.topk,
     words=PICKED,
 )  # fmt: skip
-argsort_by_value = constant("argsort", _argsort)
+argsort_by_value = constant("argsort", arrays.sorting.argsort)
 
 
 def _refuse_complex(self: Any, name: str) -> None:
@@ -152,18 +141,6 @@ def topk(input: Any, k: int, dim: int = -1, largest: bool = True, sorted: bool =
 # -- different values ------------------------------------------------------------------------
 
 
-def _unique(self: Raw, with_inverse: bool, with_counts: bool) -> tuple[Raw, Raw, Raw]:
-    return arrays.sorting.unique(self, with_inverse, with_counts)
-
-
-def _unique_dim(self: Raw, dim: int) -> tuple[Raw, Raw, Raw]:
-    return arrays.sorting.unique_slices(self, dim)
-
-
-def _unique_consecutive(self: Raw, dim: int | None) -> tuple[Raw, Raw, Raw]:
-    return arrays.sorting.unique_runs(self, dim)
-
-
 def _without_derivative(name: str, forward: Any, node: str, words: str) -> Operation:
     """Results that PyTorch gives a history but no derivative: an element of them stands for
     several of the input."""
@@ -175,11 +152,14 @@ def _without_derivative(name: str, forward: Any, node: str, words: str) -> Opera
     )  # fmt: skip
 
 
-unique_values = _without_derivative("unique", _unique, "Unique2Backward0", "_unique2")
-unique_slices = _without_derivative("unique_dim", _unique_dim, "UniqueDimBackward0", "unique_dim")
-unique_runs = _without_derivative(
-    "unique_consecutive", _unique_consecutive, "UniqueConsecutiveBackward0", "unique_consecutive"
+unique_values = _without_derivative("unique", arrays.sorting.unique, "Unique2Backward0", "_unique2")
+unique_slices = _without_derivative(
+    "unique_dim", arrays.sorting.unique_slices, "UniqueDimBackward0", "unique_dim"
 )
+unique_runs = _without_derivative(
+    "unique_consecutive", arrays.sorting.unique_runs, "UniqueConsecutiveBackward0",
+    "unique_consecutive",
+)  # fmt: skip
 
 
 def _asked_for(found: Any, return_inverse: bool, return_counts: bool) -> Any:
@@ -395,11 +375,7 @@ def bucketize(input: Any, boundaries: Any, *, out_int32: bool = False, right: bo
 # -- indices ---------------------------------------------------------------------------------
 
 
-def _unravel(self: Raw, shape: tuple[int, ...]) -> tuple[Raw, ...]:
-    return arrays.sorting.unravel(self, shape)
-
-
-_unravelled = constant("unravel_index", _unravel, outputs=(), batch="leading")
+_unravelled = constant("unravel_index", arrays.sorting.unravel, outputs=(), batch="leading")
 
 
 @public("torch")
@@ -429,16 +405,12 @@ def unravel_index(indices: Any, shape: Any) -> tuple[Any, ...]:
     return tuple(_unravelled(indices, shape=sizes))
 
 
-def _nonzero(self: Raw) -> Raw:
-    return arrays.sorting.nonzero(self)
-
-
 def _nonzero_columns(self: Raw) -> tuple[Raw, ...]:
     result = arrays.sorting.nonzero(self if self.ndim else self.reshape(1))
     return tuple(arrays.copy(result[:, d]) for d in range(result.shape[1]))
 
 
-nonzero_rows = constant("nonzero", _nonzero, batch=Refused("nonzero"))
+nonzero_rows = constant("nonzero", arrays.sorting.nonzero, batch=Refused("nonzero"))
 nonzero_columns = constant(
     "nonzero_numpy", _nonzero_columns, outputs=(), batch=Refused("nonzero_numpy")
 )

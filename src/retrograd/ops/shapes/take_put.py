@@ -25,10 +25,6 @@ from retrograd.ops.shapes._index_arguments import (
 # -- elements by position --------------------------------------------------------------------
 
 
-def _take(self: Raw, index: Raw) -> Raw:
-    return arrays.take_flat(self, index)
-
-
 def _put(self: Raw, index: Raw, source: Raw, accumulate: bool) -> Raw:
     indices = arrays.sorting.from_front(index, self.size)
     if accumulate:
@@ -54,7 +50,7 @@ def _put_in_order(self: Any, index: Any, source: Any, accumulate: bool) -> Any:
 
 
 take_at = composite(
-    "take", lambda self, index: linear.take_positions(self, raw(index)), _take,
+    "take", lambda self, index: linear.take_positions(self, raw(index)), arrays.take_flat,
     inputs=("self", "index"), rules={"self": _from_positions}, batch="definition",
 )  # fmt: skip
 put_tensor: Composite = composite(

@@ -84,12 +84,8 @@ def unfold(input: Any, dimension: int, size: int, step: int) -> Any:
 # -- a copied slice --------------------------------------------------------------------------
 
 
-def _narrow_copy(self: Raw, where: tuple[slice, ...]) -> Raw:
-    return arrays.array(self[where])
-
-
 narrow_copied = declare(
-    "narrow_copy", _narrow_copy,
+    "narrow_copy", lambda self, where: arrays.array(self[where]),
     lambda g, shape, where: linear.put_zeros(g, shape=tuple(shape), where=where),
 )  # fmt: skip
 

@@ -34,10 +34,6 @@ from retrograd.ops.signals._fourier_arguments import (
 # -- the operations --------------------------------------------------------------------------
 
 
-def _c2c(self: Raw, dim: tuple[int, ...], normalization: int, forward: bool) -> Raw:
-    return arrays.fourier.c2c(self, dim, normalization, forward)
-
-
 def _r2c(self: Raw, dim: tuple[int, ...], normalization: int, onesided: bool) -> Raw:
     return arrays.fourier.r2c(self, dim, normalization, onesided)
 
@@ -71,7 +67,8 @@ def _c2r_adjoint(g: Any, dim: tuple[int, ...], normalization: int, last_dim_size
 
 
 fft_c2c: Linear = linear(
-    "fft_c2c", _c2c,
+    "fft_c2c",
+    lambda self, dim, normalization, forward: arrays.fourier.c2c(self, dim, normalization, forward),
     lambda g, dim, normalization, forward: fft_c2c(
         g, dim=dim, normalization=normalization, forward=not forward
     ), node="FftC2CBackward0", adjoint=True,

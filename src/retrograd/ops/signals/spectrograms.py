@@ -24,23 +24,15 @@ Call = Callable[[], str]
 # -- frames ----------------------------------------------------------------------------------
 
 
-def _frames(self: Raw, size: int, step: int) -> Raw:
-    return arrays.fourier.frames(arrays.writable(self), size, step)
-
-
-def _overlap_add(self: Raw, length: int, step: int) -> Raw:
-    return arrays.fourier.overlap_add(self, length, step)
-
-
 # Stretches of the last dimension, one every ``step``.
 frames: Linear = linear(
-    "frames", _frames,
+    "frames", lambda self, size, step: arrays.fourier.frames(arrays.writable(self), size, step),
     lambda g, shape, step: overlap_add(g, length=shape[-1], step=step),
     node="AsStridedBackward0", view=True, batch="leading",
 )  # fmt: skip
 # The sum of frames, each in its place.
 overlap_add: Linear = linear(
-    "overlap_add", _overlap_add,
+    "overlap_add", arrays.fourier.overlap_add,
     lambda g, shape, step: frames(g, size=shape[-1], step=step),
     node="UnfoldBackwardBackward0", batch="leading",
 )  # fmt: skip
