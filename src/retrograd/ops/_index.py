@@ -85,8 +85,8 @@ INDEX: dict[str, dict[str, str]] = {
         "functional": "binary_cross_entropy binary_cross_entropy_with_logits",
     },
     "ops.networks.channel_norms": {
-        "torch": "batch_norm native_batch_norm group_norm native_group_norm instance_norm",
-        "functional": "batch_norm group_norm instance_norm",
+        "torch": "batch_norm native_batch_norm instance_norm",
+        "functional": "batch_norm instance_norm",
     },
     "ops.networks.classification": {
         "functional": "nll_loss cross_entropy linear_cross_entropy",
@@ -118,6 +118,10 @@ INDEX: dict[str, dict[str, str]] = {
     "ops.networks.grids": {
         "torch": "grid_sampler grid_sampler_2d grid_sampler_3d affine_grid_generator",
         "functional": "grid_sample affine_grid",
+    },
+    "ops.networks.group_norms": {
+        "torch": "group_norm native_group_norm",
+        "functional": "group_norm",
     },
     "ops.networks.integer_reduction_losses": {
         "torch": "binary_cross_entropy_with_logits cosine_embedding_loss ctc_loss"

@@ -1,8 +1,7 @@
-"""Normalization of channels, over a batch, in groups, or one by one: batch norm and its kin."""
+"""Normalization of channels over a batch, or one by one: batch and instance norm."""
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Sequence
 from typing import Any
 
@@ -22,89 +21,19 @@ from retrograd.ops._words import NORM
 from retrograd.ops.copies import clone
 from retrograd.ops.elementwise import rsqrt
 from retrograd.ops.networks._normal import (
-    Layout,
+    MEANINGS,
     by_channels,
-    by_groups,
+    channel_gradients,
     check_dtypes,
+    check_several,
     check_tensor,
+    normalize_channels,
     normalized,
+    pooled,
+    statistics_dtype,
     weighted,
 )
 from retrograd.ops.reductions.basic import in_dtype, widened
-from retrograd.ops.reductions.statistics import var_mean
-
-
-def _normalize_channels(
-    input: Raw, weight: Raw | None, bias: Raw | None, mean: Raw, scale: Raw
-) -> Raw:
-    """``(input - mean) * scale * weight + bias``, with tables of numbers for each channel (of each
-    sample)."""
-    factor = scale if weight is None else scale * weight
-    shift = -mean * factor if bias is None else bias - mean * factor
-    batch, channels = input.shape[:2]
-    flat = input.reshape(batch, channels, numel(input.shape[2:]))
-    return arrays.normalizing.scale_channels(flat, factor, shift).reshape(input.shape)
-
-
-def _channel_gradients(
-    g: Raw, input: Raw, weight: Raw | None, mean: Raw, scale: Raw, layout: Layout,
-    needs: Sequence[bool], fixed: bool = False,
-) -> list[Any]:  # fmt: skip
-    """The gradients of the input, the weight and the bias: sums over the positions of each channel
-    first, and then all else on small tables of these. ``mean`` and ``scale`` are such tables. The
-    statistics may be ``fixed``: then they do not depend on the input."""
-    batch, channels = input.shape[:2]
-    shape = (batch, channels, numel(input.shape[2:]))
-    g, x = arrays.reshape(g, shape), arrays.reshape(input, shape)
-    total, product = arrays.normalizing.channel_sums(g, x, mean)
-    product = product * scale
-    results: list[Any] = [None, None, None]
-    if needs[1]:
-        results[1] = arrays.sum(product, 0)
-    if needs[2]:
-        results[2] = arrays.sum(total, 0)
-    if not needs[0]:
-        return results
-    factor = scale if weight is None else scale * weight
-    if fixed:
-        gx = arrays.normalizing.scale_channels(g, factor, arrays.zeros_like(factor))
-    else:
-        of_mean, of_scale = (_shared(t if weight is None else t * weight, layout)
-                             for t in (total, product))  # fmt: skip
-        of_x = of_scale * scale * scale * (-1 / (layout.sharing or 1))
-        shift = of_mean * scale * (-1 / (layout.sharing or 1)) - of_x * mean
-        gx = arrays.normalizing.mix_channels(g, x, factor, of_x, shift)
-    results[0] = arrays.reshape(gx, input.shape)
-    return results
-
-
-def _shared(table: Raw, layout: Layout) -> Raw:
-    """For each channel of each sample, the sum of a table over all that share its statistics."""
-    if layout.reduced == (0, 2):
-        return arrays.sum(table, 0, True)
-    groups = arrays.reshape(table, layout.shape[:3])
-    return _each_channel(arrays.sum(groups, 2), layout)
-
-
-def _each_channel(table: Raw, layout: Layout) -> Raw:
-    """A number for each group of channels, given to each of them."""
-    batch, groups, size = layout.shape[:3]
-    spread = arrays.expand(arrays.reshape(table, (batch, groups, 1)), (batch, groups, size))
-    return arrays.reshape(spread, (batch, groups * size))
-
-
-def _pooled(mean: Raw, squares: Raw, layout: Layout) -> tuple[Raw, Raw]:
-    """The mean and the sum of squared distances of groups of rows, from those of the rows, which
-    are all of one length, along the last dimension of two tables."""
-    length = layout.shape[-1]
-    whole = arrays.sum(mean, -1, True) / (mean.shape[-1] or 1)
-    spread = arrays.sum(arrays.square(mean - whole), -1)
-    return whole[..., 0], arrays.sum(squares, -1) + length * spread
-
-
-def _statistics_dtype(input: Any, parameters: Sequence[Any]) -> Any:
-    """The dtype in which statistics are kept: that of the parameters, if any."""
-    return raw(next((p for p in parameters if p is not None), input)).dtype
 
 
 class Running:
@@ -154,19 +83,19 @@ def _batch_norm(
     input: Raw, weight: Raw | None, bias: Raw | None, running_mean: Any, running_var: Any,
     training: bool, running: Running | None, eps: float,
 ) -> tuple[Raw, Raw, Raw]:  # fmt: skip
-    kept = _statistics_dtype(input, (weight, bias, running_mean, running_var))
+    kept = statistics_dtype(input, (weight, bias, running_mean, running_var))
     if not training:
         scale = 1 / arrays.sqrt(running_var + eps)
-        result = _normalize_channels(input, weight, bias, running_mean, scale)
+        result = normalize_channels(input, weight, bias, running_mean, scale)
         return result, arrays.zeros((0,), kept), arrays.zeros((0,), kept)
     layout = by_channels(input.shape)
     moments = arrays.normalizing.channel_moments(arrays.reshape(input, layout.shape))
     means, distances = (arrays.permute(m, None) for m in moments)
-    mean, squares = _pooled(means, distances, layout)
+    mean, squares = pooled(means, distances, layout)
     if running is not None:
         running.update(mean, squares, layout.sharing)
     scale = 1 / arrays.sqrt(squares / layout.sharing + eps)
-    result = _normalize_channels(input, weight, bias, mean, scale)
+    result = normalize_channels(input, weight, bias, mean, scale)
     return result, arrays.cast(mean, kept), arrays.cast(scale, kept)
 
 
@@ -174,7 +103,7 @@ def _batch_norm_definition(
     input: Any, weight: Any, bias: Any, running_mean: Any, running_var: Any, training: bool,
     running: Running | None, eps: float,
 ) -> tuple[Any, Any, Any]:  # fmt: skip
-    given, kept = raw(input).dtype, _statistics_dtype(input, (weight, bias, running_mean))
+    given, kept = raw(input).dtype, statistics_dtype(input, (weight, bias, running_mean))
     channels, rank = input.shape[1], len(input.shape)
 
     def column(x: Any) -> Any:
@@ -206,7 +135,7 @@ def _batch_norm_rule(
     mean, scale = result1, result2
     if not training:
         mean, scale = running_mean, 1 / arrays.sqrt(running_var + eps)
-    return _channel_gradients(g[0], input, weight, mean, scale, layout, needs, fixed=not training)
+    return channel_gradients(g[0], input, weight, mean, scale, layout, needs, fixed=not training)
 
 
 def _check_batch_norm(
@@ -340,169 +269,12 @@ def batch_norm(
                 [ 1.0000,  1.0000]])
     """
     if training:
-        _check_several(input.shape, "value per channel")
+        check_several(input.shape, "value per channel")
         if eps <= 0:
             raise ValueError(f"batch_norm eps must be positive during training, but got {eps}")
     elif eps < 0:
         raise ValueError(f"batch_norm eps must be non-negative, but got {eps}")
     return torch_batch_norm(input, weight, bias, running_mean, running_var, training, momentum, eps)
-
-
-def _check_several(size: Any, what: str) -> None:
-    """One value alone has no deviation."""
-    first = size[0] if what == "value per channel" else 1
-    if first * numel(size[2:]) == 1:
-        raise ValueError(f"Expected more than 1 {what} when training, got input size {size}")
-
-
-def _group_norm(
-    input: Raw, weight: Raw | None, bias: Raw | None, num_groups: int, eps: float
-) -> tuple[Raw, Raw, Raw]:
-    layout = by_groups(input.shape, num_groups)
-    batch, channels = input.shape[:2]
-    flat = arrays.reshape(input, (batch, channels, layout.shape[3]))
-    moments = arrays.normalizing.channel_moments(flat)
-    means, distances = (arrays.reshape(m, layout.shape[:3]) for m in moments)
-    mean, squares = _pooled(means, distances, layout)
-    scale = 1 / arrays.sqrt(squares / (layout.sharing or 1) + eps)
-    tables = [_each_channel(t, layout) for t in (mean, scale)]
-    result = _normalize_channels(input, weight, bias, tables[0], tables[1])
-    kept = _statistics_dtype(input, (weight, bias))
-    return result, arrays.cast(mean, kept), arrays.cast(scale, kept)
-
-
-def _group_norm_definition(
-    input: Any, weight: Any, bias: Any, num_groups: int, eps: float
-) -> tuple[Any, Any, Any]:
-    given, kept = raw(input).dtype, _statistics_dtype(input, (weight, bias))
-    layout = by_groups(input.shape, num_groups)
-    x = linear.reshape(widened(input), layout.shape)
-    normal, mean, scale, _ = normalized(x, layout.reduced, eps)
-    columns = (*layout.shape[1:3], 1)
-    weight, bias = (p if p is None else linear.reshape(p, columns) for p in (weight, bias))
-    result = linear.reshape(weighted(normal, weight, bias), tuple(input.shape))
-    statistics = (in_dtype(linear.reshape(s, layout.shape[:2]), kept) for s in (mean, scale))
-    return in_dtype(result, given), *statistics
-
-
-def _group_norm_rule(
-    g: Any, input: Raw, weight: Raw | None, result1: Raw, result2: Raw, num_groups: int,
-    needs: list[bool],
-) -> Any:  # fmt: skip
-    if g[1] is not None or g[2] is not None:
-        return NotImplemented
-    layout = by_groups(input.shape, num_groups)
-    mean, scale = (_each_channel(t, layout) for t in (result1, result2))
-    return _channel_gradients(g[0], input, weight, mean, scale, layout, needs)
-
-
-def _check_group_norm(input: Any, weight: Any, bias: Any, **options: Any) -> None:
-    check_dtypes(input, weight, bias)
-    kernel("GroupNormKernelImpl", "biuc")(input)
-
-
-native_group_norm = composite(
-    "native_group_norm", _group_norm_definition, _group_norm, inputs=("input", "weight", "bias"),
-    joint=_group_norm_rule, fused=True, outputs=("result", "result1", "result2"), dtypes="free",
-    check=_check_group_norm,
-    words=NORM,
-)  # fmt: skip
-
-
-@public("torch.group_norm")
-def torch_group_norm(
-    input: Any, num_groups: int, weight: Any = None, bias: Any = None, eps: float = 1e-5,
-    cudnn_enabled: bool = True,
-) -> Any:  # fmt: skip
-    """Group normalization: normalization over groups of channels of each sample.
-
-    The same as ``nn.functional.group_norm``.
-
-    Args:
-        input: the input, of shape ``(N, C, ...)``.
-        num_groups: number of groups; divides ``C``.
-
-    Example:
-        >>> torch.group_norm(torch.tensor([[1.0, 3.0, 2.0, 6.0]]), 2)
-        tensor([[-1.0000,  1.0000, -1.0000,  1.0000]])
-    """
-    check_tensor("group_norm", input)
-    one_dim(1, len(input.shape))
-    shape = list(input.shape)
-    if num_groups <= 0:
-        raise RuntimeError(f"Expected num groups to be greater than 0, got {num_groups}")
-    if shape[1] % num_groups:
-        raise RuntimeError(
-            "Expected number of channels in input to be divisible by num_groups, but got input of "
-            f"shape {shape} and num_groups={num_groups}"
-        )
-    for name, value in (("weight", weight), ("bias", bias)):
-        if value is not None and tuple(value.shape) != (shape[1],):
-            told = [0] if weight is None else list(weight.shape)  # PyTorch tells that of the weight
-            raise RuntimeError(
-                f"Expected {name} to be a vector of size equal to the number of channels in input, "
-                f"but got {name} of shape {told} and input of shape {shape}"
-            )
-    input = input.contiguous()
-    return native_group_norm(input, weight, bias, num_groups=num_groups, eps=eps)[0]
-
-
-@public("torch.native_group_norm")
-def group_norm_with_statistics(
-    input: Any, weight: Any, bias: Any, N: int, C: int, HxW: int, group: int,  # noqa: N803
-    eps: float,
-) -> tuple[Any, Any, Any]:  # fmt: skip
-    """Group normalization, with the statistics that it used.
-
-    Args:
-        input: the input, of shape ``(N, C, ...)``.
-        weight: factors of shape ``(C,)``, or None.
-        bias: summands of shape ``(C,)``, or None.
-        N: the number of samples.
-        C: the number of channels.
-        HxW: the number of positions.
-        group: number of groups; divides ``C``.
-        eps: added to the variance.
-
-    Returns:
-        The result, and the mean and the inverse of the standard deviation of each group.
-
-    Example:
-        >>> x = torch.tensor([[1.0, 3.0, 2.0, 6.0]])
-        >>> torch.native_group_norm(x, None, None, 1, 4, 1, 2, 1e-5)[1]
-        tensor([[2., 4.]])
-    """
-    result = native_group_norm(input.contiguous(), weight, bias, num_groups=group, eps=eps)[0]
-    groups = linear.reshape(input, (N, group, C // group * HxW))
-    var, mean = var_mean(groups, dim=-1, correction=0)
-    return result, mean, rsqrt(var + eps)
-
-
-@public("functional")
-def group_norm(
-    input: Any, num_groups: int, weight: Any = None, bias: Any = None, eps: float = 1e-5
-) -> Any:
-    """Group normalization: normalization over groups of channels of each sample.
-
-    ``(x - mean) / sqrt(var + eps) * weight + bias``, with mean and (biased) variance over all
-    positions of the channels of a group.
-
-    Args:
-        input: the input, of shape ``(N, C, ...)``.
-        num_groups: number of groups; divides ``C``.
-
-    Example:
-        >>> torch.nn.functional.group_norm(torch.tensor([[1., 3., 2., 6.]]), 2)
-        tensor([[-1.0000,  1.0000, -1.0000,  1.0000]])
-    """
-    if len(input.shape) < 2:
-        raise RuntimeError(
-            f"Expected at least 2 dimensions for input tensor but received {len(input.shape)}"
-        )
-    num_groups = operator.index(num_groups)
-    size = [input.shape[0] * input.shape[1] // num_groups, num_groups, *input.shape[2:]]
-    _check_several(size, "value per channel")
-    return torch_group_norm(input, num_groups, weight, bias, eps)
 
 
 @public("torch.instance_norm")
@@ -565,30 +337,10 @@ def instance_norm(
                  [-1.0000,  1.0000]]])
     """
     if use_input_stats:
-        _check_several(input.shape, "spatial element")
+        check_several(input.shape, "spatial element")
     return torch_instance_norm(
         input, weight, bias, running_mean, running_var, use_input_stats, momentum, eps
     )
 
 
-complete_all(globals(), {
-    "weight": "factors of shape ``(C,)``, or None.",
-    "bias": "summands of shape ``(C,)``, or None.",
-    "training": (
-        "whether to normalize by the statistics of the batch. Otherwise the running ones are "
-        "used."
-    ),
-    "momentum": "weight of the current batch in the running statistics.",
-    "eps": "added to the variance.",
-    "cudnn_enabled": "no effect.",
-    "running_mean": (
-        "running mean of shape ``(C,)``, or None. Updated in place if ``use_input_stats``."
-    ),
-    "running_var": (
-        "running variance of shape ``(C,)``, or None. Updated in place if ``use_input_stats``."
-    ),
-    "use_input_stats": (
-        "whether to normalize by the statistics of the input. Otherwise the running ones are "
-        "used."
-    ),
-})  # fmt: skip
+complete_all(globals(), MEANINGS)
