@@ -146,7 +146,6 @@ class autocast(Scope):  # noqa: N801 - PyTorch's name
         cache_enabled: accepted for compatibility; every use of a weight is converted.
 
     Example:
-        >>> import retrograd as torch
         >>> with torch.autocast("cpu"):
         ...     (torch.ones(2, 2) @ torch.ones(2, 2)).dtype
         torch.bfloat16
@@ -244,7 +243,6 @@ def is_autocast_enabled(device_type: str | None = None) -> bool:
         device_type: the kind of device. The default is CUDA, as in PyTorch.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.is_autocast_enabled("cpu")
         False
     """
@@ -258,7 +256,6 @@ def get_autocast_dtype(device_type: str) -> dtypes.dtype:
         device_type: the kind of device.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.get_autocast_dtype("cuda")
         torch.float16
     """
@@ -281,7 +278,6 @@ def custom_fwd(fwd: Any = None, *, device_type: str = "cpu", cast_inputs: Any = 
         The decorated method, or a decorator.
 
     Example:
-        >>> import retrograd as torch
         >>> @custom_fwd(cast_inputs=torch.float16)
         ... def forward(ctx, x): return x
         >>> with torch.autocast("cpu", dtype=torch.float16):
@@ -317,7 +313,6 @@ def custom_bwd(bwd: Any = None, *, device_type: str = "cpu") -> Any:
         The decorated method, or a decorator.
 
     Example:
-        >>> import retrograd as torch
         >>> @custom_bwd
         ... def backward(ctx, g): return g
     """
@@ -351,7 +346,6 @@ class GradScaler:
         enabled: whether anything is done.
 
     Example:
-        >>> import retrograd as torch
         >>> w = torch.tensor([1.0], requires_grad=True)
         >>> optimizer = torch.optim.SGD([w], lr=0.1)
         >>> scaler = torch.amp.GradScaler("cpu", init_scale=4.0)

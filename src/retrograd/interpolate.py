@@ -66,7 +66,6 @@ def interp(
         ``right``.
 
     Example:
-        >>> import retrograd as torch
         >>> from retrograd.interpolate import interp
         >>> y = torch.tensor([0.0, 10.0, 20.0], requires_grad=True)
         >>> found = interp(torch.tensor([0.5, 1.25]), [0.0, 1.0, 2.0], y); found.detach()
@@ -122,7 +121,6 @@ class CubicSpline:
             (by default), or NaN is returned; "periodic" repeats the curve.
 
     Example:
-        >>> import retrograd as torch
         >>> from retrograd.interpolate import CubicSpline
         >>> x = torch.arange(5.0, dtype=torch.float64)
         >>> y = torch.sin(x).requires_grad_()

@@ -251,7 +251,6 @@ def alive() -> Alive:
         ``held_by``. Printed, it is a text that says which variables hold them.
 
     Example:
-        >>> import retrograd as torch
         >>> w = torch.ones(1000, requires_grad=True)
         >>> def losses():
         ...     kept = [(w * 2).exp().sum() for _ in range(3)]

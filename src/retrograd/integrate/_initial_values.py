@@ -184,7 +184,6 @@ def solve_ivp(
         derivatives.
 
     Example:
-        >>> import retrograd as torch
         >>> from retrograd.integrate import solve_ivp
         >>> k = torch.tensor(0.5, requires_grad=True)
         >>> result = solve_ivp(lambda t, y, k: -k * y, (0, 2), torch.ones(1), args=(k,), rtol=1e-6)
@@ -312,7 +311,6 @@ def odeint(
         RuntimeError: if the integration fails.
 
     Example:
-        >>> import retrograd as torch
         >>> from retrograd.integrate import odeint
         >>> t = torch.tensor([0.0, 1.0, 2.0], dtype=torch.float64)
         >>> odeint(lambda y, t: -y, torch.ones(2, 1, dtype=torch.float64), t)[:, 0, 0]

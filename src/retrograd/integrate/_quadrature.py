@@ -177,7 +177,6 @@ def quad(
 
     Example:
         >>> import math
-        >>> import retrograd as torch
         >>> from retrograd.integrate import quad
         >>> k = torch.tensor(2.0, dtype=torch.float64, requires_grad=True)
         >>> value, error = quad(lambda x, k: torch.exp(-k * x), 0, math.inf, args=(k,))

@@ -44,7 +44,6 @@ def odeint_taylor(
         The states at all times, of shape ``(len(t), *y0.shape)``.
 
     Example:
-        >>> import retrograd as torch
         >>> from retrograd.integrate import odeint_taylor
         >>> t = torch.tensor([0.0, 1.0, 2.0], dtype=torch.float64)
         >>> y0 = torch.tensor([1.0, 0.0], dtype=torch.float64)

@@ -32,7 +32,6 @@ class profile(profiler.profile):  # noqa: N801 - PyTorch's name
         activity_filters: ignored.
 
     Example:
-        >>> import retrograd as torch
         >>> with torch.autograd.profiler.profile() as prof:
         ...     y = torch.ones(2).exp()
         >>> [event.name for event in prof.function_events]

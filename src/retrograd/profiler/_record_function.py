@@ -26,7 +26,6 @@ class record_function:  # noqa: N801 - PyTorch's name
         args: more about it, for PyTorch's sake.
 
     Example:
-        >>> import retrograd as torch
         >>> from retrograd.profiler import profile, record_function
         >>> with profile() as prof, record_function("squares"):
         ...     y = torch.ones(3) ** 2

@@ -54,7 +54,6 @@ def supported_activities() -> set[ProfilerActivity]:
         A set with ``ProfilerActivity.CPU``.
 
     Example:
-        >>> import retrograd as torch
         >>> torch.profiler.supported_activities()
         {<ProfilerActivity.CPU: 0>}
     """
@@ -84,7 +83,6 @@ def schedule(
         A function from the number of a step to what is done in it.
 
     Example:
-        >>> import retrograd as torch
         >>> plan = torch.profiler.schedule(wait=1, warmup=1, active=2)
         >>> [plan(step).name for step in range(5)]
         ['NONE', 'WARMUP', 'RECORD', 'RECORD_AND_SAVE', 'NONE']
@@ -140,7 +138,6 @@ def tensorboard_trace_handler(
 
     Example:
         >>> import os, tempfile
-        >>> import retrograd as torch
         >>> from retrograd.profiler import profile, tensorboard_trace_handler
         >>> folder = tempfile.mkdtemp()
         >>> with profile(on_trace_ready=tensorboard_trace_handler(folder, "worker")):
@@ -192,7 +189,6 @@ class profile(Scope):  # noqa: N801 - PyTorch's name
         post_processing_timeout_s: ignored.
 
     Example:
-        >>> import retrograd as torch
         >>> from retrograd.profiler import profile
         >>> w = torch.ones(2, 2, requires_grad=True)
         >>> with profile(record_shapes=True) as prof:
@@ -360,7 +356,6 @@ class profile(Scope):  # noqa: N801 - PyTorch's name
             A list of ``FunctionEventAvg``, whose ``table()`` is text.
 
         Example:
-            >>> import retrograd as torch
             >>> with torch.profiler.profile() as prof:
             ...     y = torch.ones(3).exp().exp()
             >>> [(average.key, average.count) for average in prof.key_averages()]
@@ -380,7 +375,6 @@ class profile(Scope):  # noqa: N801 - PyTorch's name
             ``bytes``, whose ``table()`` is text.
 
         Example:
-            >>> import retrograd as torch
             >>> layer, x = torch.nn.Linear(2, 3), torch.ones(4, 2)
             >>> with torch.profiler.profile() as prof:
             ...     y = layer(x)
@@ -400,7 +394,6 @@ class profile(Scope):  # noqa: N801 - PyTorch's name
             and ``show()`` opens it.
 
         Example:
-            >>> import retrograd as torch
             >>> with torch.profiler.profile() as prof:
             ...     y = torch.ones(3).exp()
             >>> prof.page("An exponential").title

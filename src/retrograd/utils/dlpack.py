@@ -14,7 +14,6 @@ def to_dlpack(tensor: Any) -> Any:
         tensor: the tensor.
 
     Example:
-        >>> import retrograd as torch
         >>> from retrograd.utils.dlpack import to_dlpack
         >>> type(to_dlpack(torch.tensor([1.0, 2.0]))).__name__
         'PyCapsule'
