@@ -145,7 +145,7 @@ def torch_chain(module: str, device: str) -> Callable[[], Any]:
             z = (z * y).tanh()
         total = z.sum()
         gradients = torch.autograd.grad(total, (x, y))
-        return float(total), gradients
+        return float(total.detach()), gradients
 
     return step
 

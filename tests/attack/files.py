@@ -35,7 +35,7 @@ _CODE = ("exec", "compile", "pickle.find_class", "marshal.loads", "os.system", "
          "shutil.rmtree", "os.remove", "os.rename")  # fmt: skip
 
 _IMPORTING = ("exec", "compile", "marshal.loads")
-_OURS = {"retrograd", "numpy", "scipy", *sys.stdlib_module_names}
+_OURS = {"retrograd", "numpy", "scipy", "ml_dtypes", *sys.stdlib_module_names}
 
 
 def attack(report: Report, seed: int, seconds: float) -> None:

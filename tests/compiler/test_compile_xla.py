@@ -90,7 +90,7 @@ def test_programs_on_xla() -> None:
 
 @needs_jax
 def test_samples_on_xla() -> None:
-    samples(0, 384)
+    samples(0, 512)
 
 
 @needs_jax

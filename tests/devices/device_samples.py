@@ -41,7 +41,7 @@ def same(a: Any, b: Any) -> bool:
         scale = max([abs(x) for x in a.float().flatten().tolist() if math.isfinite(x)], default=1)
         near = torch.allclose(a.float(), b.float(), 0.04, 0.04 * max(scale, 1), equal_nan=True)
         return a.dtype is b.dtype and a.shape == b.shape and near
-    return close(a, b)
+    return close(a, b, single=False)
 
 
 def elsewhere(x: Any) -> Any:

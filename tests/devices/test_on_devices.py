@@ -70,7 +70,7 @@ def test_programs_on_a_device() -> None:
 
 
 @needs_jax
-@pytest.mark.long
+@pytest.mark.exhaustive
 def test_long_programs_on_a_device() -> None:
     run("-m", "pytest", "-q", "-p", "no:cacheprovider", "-m", "long", "device_programs.py")
 

@@ -127,7 +127,9 @@ def flat(f: Any, x: Any) -> Any:
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("start", range(4))
+@pytest.mark.parametrize(
+    "start", [0, *[pytest.param(n, marks=pytest.mark.exhaustive) for n in (1, 2, 3)]]
+)
 def test_patterns_of_samples_miss_nothing(start: int) -> None:
     chosen = [e for e in SAMPLES if variables(e, "float64") and not reason("NO_TANGENT", e)]
     compared, failed = 0, []

@@ -7,6 +7,7 @@ from typing import Any
 
 from retrograd import arrays
 from retrograd._modes import modes
+from retrograd._source import user_place
 from retrograd.arrays import dtypes
 from retrograd.autograd._history import meta_of
 from retrograd.autograd._node import SECOND_BACKWARD, CallableNode, orders
@@ -211,7 +212,8 @@ def finisher(entry: Entry, tensors: list[str]) -> tuple[Any, list[str]]:
     attributes and items, and returning new tensors."""
     lines: list[str] = []
     names: dict[str, Any] = {"undifferentiable": undifferentiable, "write_over": write_over,
-                             "new": object.__new__, "Tensor": Plug.tensor}  # fmt: skip
+                             "new": object.__new__, "Tensor": Plug.tensor,
+                             "user_place": user_place}  # fmt: skip
     made: dict[int, str] = {}
     needed: dict[str, None] = {}
 
@@ -251,7 +253,9 @@ def finisher(entry: Entry, tensors: list[str]) -> tuple[Any, list[str]]:
         return None, []
     for i, output in entry.writes:
         needed[tensors[i]] = None
-        lines.append(f"write_over({tensors[i]}, values[{output}])")
+        if not lines:
+            lines.append("place = user_place()")
+        lines.append(f"write_over({tensors[i]}, values[{output}], place)")
     for change in entry.changes:
         value = None if change.template is REMOVED else text(change.template)
         if value is None or change.held.kind == "attributes":
@@ -309,14 +313,17 @@ def _apart(x: Any) -> Any:
     return x.as_gradient() if isinstance(x, Lifted) else arrays.copy(x)
 
 
-def write_over(tensor: Any, value: Any) -> None:
-    """Write a value over that of a tensor from outside, and count the write."""
+def write_over(tensor: Any, value: Any, place: Any = None) -> None:
+    """Write a value over that of a tensor from outside, and count the write, which is done at a
+    place in the user's code."""
     data = tensor._data = arrays.writable(tensor._data)
     if isinstance(data, Lifted):  # on a device
         data.level.write(data, value)
     elif data is not value:
         arrays.write(data, getattr(value, "host", value))
-    version_of(tensor).bump()
+    version = version_of(tensor)
+    version.count += 1
+    version.written_at = place or user_place(2)
 
 
 def apply(change: Change, container: Any, maker: Maker) -> None:

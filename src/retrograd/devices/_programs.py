@@ -119,7 +119,8 @@ class Part(Compiled):
             for v in (*self.program.inputs, *self.constants)
         ]
         function = jax.jit(self.trace, keep_unused=True, donate_argnums=donated)
-        result: Callable[..., Any] = function.lower(*shapes).compile()
+        function.lower(*shapes)  # traced now, for the errors; a call of what is compiled from it
+        result: Callable[..., Any] = function  # takes five times as long as one of the function
         return result
 
 

@@ -37,15 +37,15 @@ class OnDeviceError(LooksAtValues):
     transform = "a device"
 
 
-_marked: dict[Any, Any] = {}
+_marked: dict[int, Any] = {}
 
 
 def marked(dtype: Any) -> Any:
     """A dtype that is equal to another, but not the same object. Fast paths compare by identity,
     and so leave values on devices to the general path, without having to ask for them."""
-    result = _marked.get(dtype)
+    result = _marked.get(dtype.num)  # a number, as the hash of a dtype takes long to compute
     if result is None:
-        result = _marked[dtype] = np.dtype(dtype, metadata={"on": "a device"})
+        result = _marked[dtype.num] = np.dtype(dtype, metadata={"on": "a device"})
     return result
 
 

@@ -35,6 +35,11 @@ class Numbers:
     def __init__(self, updates: list[TracedUpdate], shapes: list[Any]) -> None:
         self.updates = updates
         self.shapes = shapes
+        # Updates with the same key, and the same numbers in their states, do the same.
+        self.keys = [
+            None if update.others else (id(update.group), *update.names, *map(tuple, shape))
+            for update, shape in zip(updates, shapes, strict=True)
+        ]
         self.signatures: list[Any] = []
         self.signature: Any = None  # that lines are lowered for
 
@@ -44,28 +49,39 @@ class Numbers:
         written: list[Any] = []
         numbers: list[float] = []
         signature = []
-        for update, shapes in zip(self.updates, self.shapes, strict=True):
-            rule = rules.get(id(update.group))
-            if rule is None:
-                rule = rules[id(update.group)] = update.optimizer._rule(update.group)
+        known: dict[Any, Any] = {}
+        for update, shapes, key in zip(self.updates, self.shapes, self.keys, strict=True):
             own = {i: next(given) for i in update.scalars}
-            kernel, operands, values = update.deferred(rule, shapes, own)
             written += own.values()
-            fixed = []
-            for x in values:
-                given_later = type(x) is float
-                numbers.append(x if given_later else 0.0)
-                fixed.append(float if given_later else x)
-            places = tuple([None if x is None else x.number for x in operands])
-            signature.append((kernel.__name__, places, tuple(fixed)))
-        key = tuple(signature)
-        if key not in self.signatures:
-            self.signatures.append(key)
-        return (*written, np.array(numbers), np.int64(self.signatures.index(key)))
+            full_key = None if key is None else (key, *[x.item() for x in own.values()])
+            if full_key is not None and full_key in known:
+                signed, later, counts = known[full_key]
+                for x, count in zip(own.values(), counts, strict=True):
+                    x[()] = count
+            else:
+                rule = rules.get(id(update.group))
+                if rule is None:
+                    rule = rules[id(update.group)] = update.optimizer._rule(update.group)
+                signed, later = _taken_apart(*update.deferred(rule, shapes, own))
+                known[full_key] = signed, later, [x.item() for x in own.values()]
+            signature.append(signed)
+            numbers += later
+        whole = tuple(signature)
+        if whole not in self.signatures:
+            self.signatures.append(whole)
+        return (*written, np.array(numbers), np.int64(self.signatures.index(whole)))
 
     def choose(self, number: int) -> None:
         """Have lines lowered for a signature."""
         self.signature = self.signatures[number]
+
+
+def _taken_apart(kernel: Any, operands: Any, values: Any) -> tuple[Any, list[float]]:
+    """What a program is made for, and the numbers that it is given."""
+    fixed = tuple([float if type(x) is float else x for x in values])
+    places = tuple([None if x is None else x.number for x in operands])
+    later = [x if type(x) is float else 0.0 for x in values]
+    return (kernel.__name__, places, fixed), later
 
 
 def is_update(line: Line) -> bool:
