@@ -534,3 +534,13 @@ def test_a_tangent_is_converted_to_the_dtype_of_its_value() -> None:
             fw.make_dual(x, retrograd.ones(3, dtype=retrograd.complex64))
     tangent = retrograd.func.jvp(lambda x: x * x, (x,), (t,))[1]
     assert (tangent.dtype, tangent.tolist()) == (retrograd.float64, [1.0, 1.0, 1.0])
+
+
+def test_a_pass_in_a_dual_level_adds_to_a_gradient_that_is_there() -> None:
+    w = retrograd.tensor([1.0, 2.0], requires_grad=True)
+    w.sum().backward()
+    with retrograd.autograd.forward_ad.dual_level():
+        dual = retrograd.autograd.forward_ad.make_dual(w, retrograd.ones(2))
+        (dual * dual).sum().backward()
+    assert w.grad is not None
+    assert w.grad.tolist() == [3.0, 5.0]

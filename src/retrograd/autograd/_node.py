@@ -312,6 +312,8 @@ class AccumulateGrad(CallableNode):
                 have = meta.grad
                 if have is None:
                     meta.grad = wrap(owned(g, variable._data))
+                elif isinstance(g, Lifted) and not isinstance(have._data, Lifted):
+                    have._data = Lifted.operations["add"](have._data, g)
                 elif can_add_to(have._data):
                     add_to(have._data, g, have._data)
                     version = have._version_counter

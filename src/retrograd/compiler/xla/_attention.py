@@ -7,6 +7,7 @@ JAX is asked for a derivative. Elsewhere attention is products of matrices and a
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -19,18 +20,26 @@ from retrograd.compiler.xla._table import lowering
 
 LARGEST_HEAD = 128  # that cuDNN has kernels for
 
-# While a program is traced: the derivative of each fused call, by its operands, which are kept.
-_derivatives: list[dict[tuple[int, ...], tuple[tuple[Any, Any], Any]]] = []
+
+
+class _Tracing(threading.local):
+    """While a thread traces a program: the derivative of each fused call, by its operands, which
+    are kept."""
+
+    derivatives: dict[tuple[int, ...], tuple[tuple[Any, Any], Any]] | None = None
+
+
+_tracing = _Tracing()
 
 
 @contextmanager
 def remembered() -> Iterator[None]:
     """Within it, the derivative of a fused call reuses what the call has computed."""
-    _derivatives.append({})
+    outer, _tracing.derivatives = _tracing.derivatives, {}
     try:
         yield
     finally:
-        _derivatives.pop()
+        _tracing.derivatives = outer
 
 
 def is_fused(q: Any, k: Any, mask: Any) -> bool:
@@ -54,7 +63,7 @@ def fused(q: Any, k: Any, v: Any, is_causal: bool, scale: float) -> tuple[Any, A
         return jnp.swapaxes(y, 1, 2)
 
     key = (id(q), id(k), id(v))
-    known = _derivatives[-1] if _derivatives else {}
+    known = {} if _tracing.derivatives is None else _tracing.derivatives
     if key not in known:
         known[key] = (jax.vjp(call, q, k, v), (q, k, v))
     return known[key][0]

@@ -9,6 +9,7 @@ care how JAX converts numbers.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -48,42 +49,46 @@ def on_host(reason: str, *names: str) -> None:
     ON_HOST.update(dict.fromkeys(names, reason))
 
 
-_doubts: list[Any] = []
+class _Stated(threading.local):
+    """What the lowerings that a thread runs have stated."""
+
+    def __init__(self) -> None:
+        self.doubts: list[Any] = []
+        self.expected: list[Any] | None = None
+
+
+_stated = _Stated()
 
 
 def trust(condition: Any) -> None:
     """Say when the answer of a lowering is that of eager mode. Where the condition does not hold,
     as for a matrix that has no inverse, the program is run again on NumPy, which raises the errors
     and gives the values that eager mode does."""
-    _doubts.append(condition)
+    _stated.doubts.append(condition)
 
 
 def doubts() -> list[Any]:
     """The conditions stated since the last call."""
-    results = list(_doubts)
-    _doubts.clear()
+    results, _stated.doubts = _stated.doubts, []
     return results
-
-
-_expected: list[Any] | None = None
 
 
 def expect(condition: Callable[[], Any]) -> None:
     """Say what has to hold of the operands, such as indices in range, which XLA does not check. In
     a program a line of its own checks it; eager operations on devices ask for it."""
-    if _expected is not None:
-        _expected.append(condition())
+    if _stated.expected is not None:
+        _stated.expected.append(condition())
 
 
 @contextmanager
 def expectations() -> Iterator[list[Any]]:
     """Within it, what lowerings expect is noted in a list."""
-    global _expected
-    outer, _expected = _expected, []
+    outer, found = _stated.expected, list[Any]()
+    _stated.expected = found
     try:
-        yield _expected
+        yield found
     finally:
-        _expected = outer
+        _stated.expected = outer
 
 
 @contextmanager
@@ -95,7 +100,7 @@ def aside() -> Iterator[list[Any]]:
         yield found
     finally:
         found += doubts()
-        _doubts.extend(before)
+        _stated.doubts.extend(before)
 
 
 def lowered(line: Line, args: list[Any], options: dict[str, Any]) -> list[Any]:
