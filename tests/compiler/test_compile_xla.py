@@ -100,7 +100,7 @@ def test_control_flow_on_xla(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @needs_jax
-@pytest.mark.long
+@pytest.mark.exhaustive
 def test_training_on_xla() -> None:
     run("-m", "pytest", "-q", "-p", "no:cacheprovider", "-m", "long", "xla_programs.py")
 
