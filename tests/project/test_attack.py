@@ -22,7 +22,7 @@ NEED_PYTORCH = {"programs"}
 # So many random programs are run, always the same, however long it takes. Of a thousand, so many
 # may differ from PyTorch in a way that nobody has explained yet. docs/reliability.md has figures.
 PROGRAMS = int(os.environ.get("RETROGRAD_ATTACK_PROGRAMS", "1000"))
-UNEXPLAINED = {"programs": 2, "files": 2}
+UNEXPLAINED = {"programs": 2}
 
 
 def command(*arguments: str) -> subprocess.CompletedProcess[str]:
