@@ -16,7 +16,8 @@ from retrograd.compiler._control_lines import Control
 from retrograd.compiler._passes import name_outputs
 from retrograd.compiler._program import IN_ROWS, Line, Program, Var, in_rows
 from retrograd.compiler._traced import Traced
-from retrograd.compiler._tracing import Block, TraceLevel
+from retrograd.compiler._tracing import TraceLevel
+from retrograd.compiler._writer import Block
 from retrograd.ops._lifted import Lifted
 
 Fn = Callable[..., Any]

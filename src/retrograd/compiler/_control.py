@@ -26,7 +26,8 @@ from retrograd.compiler._rehearsal import (
     has_history,
     replaced,
 )
-from retrograd.compiler._tracing import TraceLevel, WritesOutside
+from retrograd.compiler._tracing import TraceLevel
+from retrograd.compiler._writer import WritesOutside
 from retrograd.func import _control as eager
 from retrograd.func._trees import Shape, flatten, unflatten
 from retrograd.tensor._tensor import Tensor

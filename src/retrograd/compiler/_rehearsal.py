@@ -22,7 +22,8 @@ from retrograd.compiler._blocks import CannotTrace, aside, restore
 from retrograd.compiler._control_lines import Control
 from retrograd.compiler._program import Line
 from retrograd.compiler._traced import Traced
-from retrograd.compiler._tracing import Block, TraceLevel, WritesOutside
+from retrograd.compiler._tracing import TraceLevel
+from retrograd.compiler._writer import Block, WritesOutside
 from retrograd.func._captured import captured_by
 from retrograd.func._trees import Shape, flatten, unflatten
 from retrograd.ops._lifted import Lifted, tracer

@@ -16,7 +16,7 @@ from retrograd.compiler._program import Step, Var
 from retrograd.ops._lifted import Lifted
 
 if TYPE_CHECKING:
-    from retrograd.compiler._tracing import TraceLevel
+    from retrograd.compiler._writer import ProgramWriter
 
 
 class Memory:
@@ -38,11 +38,11 @@ class Traced(Lifted):
 
     __slots__ = ("_var", "bare_dtype", "has_history", "memory", "seen", "steps", "value")
 
-    level: TraceLevel
+    level: ProgramWriter
     bare_dtype: Any
 
     def __init__(
-        self, level: TraceLevel, value: Any, var: Var, memory: Memory | None = None,
+        self, level: ProgramWriter, value: Any, var: Var, memory: Memory | None = None,
         steps: tuple[Step, ...] = (),
     ) -> None:  # fmt: skip
         self.level = level

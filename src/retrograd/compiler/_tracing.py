@@ -3,23 +3,23 @@
 A function is traced by running it once, on its real values: what it gives and what it changes is
 what an eager call would have. A traced value is an array and the variable of the program that
 stands for it. Whoever looks at the array, to branch or to make a number of it, gets to see it, and
-the level notes that the program depends on values and cannot be used (``TraceLevel.look``).
+the level notes that the program depends on values and cannot be used (``ProgramWriter.look``).
 """
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Collection, Sequence
 from typing import Any, ClassVar
 
 from retrograd import arrays
 from retrograd._modes import modes
-from retrograd._source import Place, user_place
 from retrograd.autograd._levels import as_tensor
 from retrograd.compiler._program import PUT, Kernel, Line, Step, Var, variables
 from retrograd.compiler._traced import Traced
-from retrograd.ops._lifted import Level, Lifted, LooksAtValues
+from retrograd.compiler._writer import ProgramWriter
+from retrograd.ops._lifted import Lifted
 from retrograd.ops._operation import TABLE, Operation, TensorLike, raw
+from retrograd.ops._widened import is_narrow, run_widened
 
 programs = arrays.programs
 
@@ -31,54 +31,14 @@ SIZED_BY_VALUES = frozenset({
 })  # fmt: skip
 
 
-class Block(list[Line]):
-    """Lines in the order that they are done: of a function, or of a branch or a body inside of it.
-    What is inside of others has a higher number."""
-
-    __slots__ = ("captured", "known", "number")
-
-    def __init__(self, number: int) -> None:
-        super().__init__()
-        self.number = number
-        self.captured: dict[Any, int] = {}  # memory from outside, and how often it had changed
-        self.known: dict[Var, Any] = {}  # variables from outside, and their values
-
-    def note_captured(self, x: Traced) -> None:
-        """Note that these lines use a value from outside."""
-        self.known[x._var] = x.value
-        if x.memory.block is not None:
-            self.captured[x.memory] = x.memory.version
-
-
-class WritesOutside(Exception):  # noqa: N818 - it says what code does
-    """A branch or a body is about to write a tensor that it did not make."""
-
-
-class TraceLevel(Level):
+class TraceLevel(ProgramWriter):
     """The level of a function that is being traced: below all others.
 
     ``whole``: composites are lines of their own, as kernels compute them; if not, they are written
     down as the operations that they are made of, except for those of the names ``kernels``.
     """
 
-    __slots__ = (
-        "_blocks",
-        "_constants",
-        "_count",
-        "checked",
-        "checking",
-        "depends_on_numbers",
-        "device",
-        "generators",
-        "kept",
-        "kernels",
-        "lines",
-        "looked",
-        "node",
-        "thread",
-        "unknown",
-        "whole",
-    )
+    __slots__ = ("depends_on_numbers", "device", "generators", "kernels", "whole")
 
     name = "compile"
     traces: ClassVar[bool] = True
@@ -87,49 +47,13 @@ class TraceLevel(Level):
 
     def __init__(self, whole: bool = True, kernels: Collection[str] = ()) -> None:
         super().__init__()
-        self._blocks = 0
-        self.lines = self.block()
         self.generators: list[Any] = []  # of random numbers
         self.whole = whole
         self.kernels = kernels
-        self.node: Any = None  # of the graph, whose rules are running
         self.device: Any = None  # that the program is for, if it is not the CPU
-        self.looked: tuple[str, Place] | None = None  # at which value, first, and where
-        self.unknown: list[Any] = []  # tensors that came from nowhere that was looked at before
-        self.kept: list[Any] = []  # arrays that constants were made of, so that ids stay theirs
-        self._constants: dict[int, Var] = {}
-        self._count = 0
         self.depends_on_numbers = False  # of optimizers, which may otherwise change
-        self.checking = False  # what is looked at now is no more than checked
-        self.checked = False
-        self.thread = threading.get_ident()
-
-    @property
-    def closed(self) -> bool:
-        """Whether the trace has ended, or this thread has no part in it, so that values are as
-        after the end."""
-        if super().closed:
-            return True
-        if threading.get_ident() == self.thread:
-            return False
-        frame: Any = modes.frame
-        while frame is not None:  # a pass that the trace runs in a thread of its own has a part
-            if any(self in state.levels for state in frame.states):
-                return False
-            frame = frame.outer
-        return True
 
     # -- control flow --------------------------------------------------------------------------
-
-    def block(self) -> Block:
-        """New lines, inside of those that are being written."""
-        self._blocks += 1
-        return Block(self._blocks)
-
-    def check_inside(self, memory: Any) -> None:
-        """WritesOutside if some memory does not belong to the lines that are being written."""
-        if memory.block is not self.lines:
-            raise WritesOutside
 
     def cond(self, *given: Any) -> Any:
         from retrograd.compiler import _control
@@ -145,126 +69,6 @@ class TraceLevel(Level):
         from retrograd.compiler import _control
 
         return _control.scan(self, *given)
-
-    # -- the user's code -----------------------------------------------------------------------
-
-    def place(self, depth: int) -> Place:
-        """The user's line that the program is at: in a backward pass, that of the node."""
-        if self.node is not None and self.node.code is not None:
-            return (self.node.code, self.node.lasti)
-        return user_place(depth + 1)
-
-    def watch_pass(self, task: Any, loop: Callable[[Any], Any]) -> Any:
-        """Run a backward pass, and follow which node runs."""
-        task.observer = self
-        outer = self.node
-        try:
-            return loop(task)
-        finally:
-            self.node = outer
-
-    def arrived(self, node: Any, grads: Any) -> None:
-        self.node = node
-
-    def begins(self, node: Any, grads: Any) -> None:
-        self.node = node
-
-    def gave(self, node: Any, grads: Any, received: Any) -> None:
-        """The rules of a node have run, which ``ends`` says again."""
-
-    def ends(self, node: Any, grads: Any, received: Any) -> None:
-        """What is done from here on is done for the next node."""
-
-    def look(self, how: str) -> None:
-        """Note that a value was looked at: the program would depend on it."""
-        if self.checking:
-            self.checked = True
-        elif self.looked is None:
-            self.looked = (how, user_place(3))
-
-    def check(
-        self, check: Callable[..., None], values: Sequence[Any], options: dict[str, Any]
-    ) -> None:
-        """What an operation refuses. If that depends on values, the check is a line, too."""
-        self.checking, self.checked = True, False
-        try:
-            check(*values, **options)
-        except LooksAtValues:
-            return
-        finally:
-            self.checking = False
-        if not self.checked or any_above(self, [*values, *options.values()]):
-            return
-        named = {name: self.known(x)[0] for name, x in options.items()}
-        args = tuple([self.known(x)[0] for x in values])
-        self.lines.append(Line((), Kernel("check", check), args, named, False, self.place(3),
-                               bool(modes.frame.tasks)))  # fmt: skip
-
-    def check_values(self, check: Callable[..., None], args: Sequence[Any]) -> bool:
-        """Call a check of values, as a line. False if they are above this level."""
-        if any_above(self, args):
-            return False
-        pairs = [self.known(x) for x in args]
-        check(*[v for _, v in pairs])
-        kernel = Kernel(check.__name__.lstrip("_"), check)
-        self.lines.append(Line((), kernel, tuple([p for p, _ in pairs]), {}, False, self.place(3),
-                               bool(modes.frame.tasks)))  # fmt: skip
-        return True
-
-    # -- variables ---------------------------------------------------------------------------
-
-    def variable(self, value: Any, root: Var | None = None) -> Var:
-        self._count += 1
-        return Var(f"t{self._count}", value, root)
-
-    def given(self, value: Any, name: str) -> Traced:
-        """A traced value that is an input of the program."""
-        return Traced(self, value, Var(name, value))
-
-    def constant_of(self, value: Any) -> Var:
-        """The variable of an array that is the same in every run."""
-        var = self._constants.get(id(value))
-        if var is None:
-            var = Var(f"c{len(self._constants)}", value)
-            var.constant = value
-            self._constants[id(value)] = var
-            self.kept.append(value)
-        return var
-
-    def made(self, value: Any) -> Traced:
-        """A traced value that holds a new array, which may be written: the constant is a copy."""
-        return Traced(self, value, self.constant_of(arrays.copy(value)))
-
-    def constant(self, x: Any) -> Traced:
-        data = raw(x)
-        if isinstance(data, Traced):
-            if data.level is self:
-                return data
-            data = data.value
-        if isinstance(x, TensorLike):
-            if getattr(x, "requires_grad", False):
-                raise RuntimeError(
-                    "compile: the function used a tensor that requires grad and that is no "
-                    "argument, and neither in its closure, its globals, nor in attributes of "
-                    "objects there. Pass it as an argument."
-                )
-            self.unknown.append(x)
-        return Traced(self, data, self.constant_of(data))
-
-    def known(self, x: Any) -> tuple[Any, Any]:
-        """An argument as the program has it, and its value."""
-        kind = type(x)
-        if kind is Traced and x.level is self:
-            return x.var, x.value
-        if kind in (list, tuple):
-            pairs = [self.known(part) for part in x]
-            return kind([p for p, _ in pairs]), kind([v for _, v in pairs])
-        if isinstance(x, TensorLike) or kind is Traced:
-            traced = self.constant(x)
-            return traced.var, traced.value
-        if arrays.is_raw(x):
-            return self.constant_of(x), x
-        return x, x
 
     # -- operations --------------------------------------------------------------------------
 
@@ -289,7 +93,7 @@ class TraceLevel(Level):
         whole = self.whole or operation.name in self.kernels
         if definition is not None and (not whole or operation.forward is definition):
             if any([is_narrow(x) for x in args]):
-                return self.run_widened(operation, args, options, self.by_definition)
+                return self.run_widened(self.by_definition, operation, args, options)
             return self.by_definition(operation, args, options)
         running = options.get("running")
         if running is not None:
@@ -302,7 +106,7 @@ class TraceLevel(Level):
         values = [v for _, v in pairs]
         narrow = arrays.any_narrow(values) or arrays.any_narrow([v for _, v in named.values()])
         if narrow and not operation.moves_only:
-            return self.run_widened(operation, args, options)
+            return self.run_widened(self.run_on_parts, operation, args, options)
         self.check_size(operation, [p for p, _ in pairs], {n: p for n, (p, _) in named.items()})
         if operation.heavy and values[0].size > arrays.LARGE:
             found = arrays.shared(operation.forward, values[0])
@@ -329,26 +133,17 @@ class TraceLevel(Level):
         return tuple(outputs) if several else outputs[0]
 
     def run_widened(
-        self, operation: Any, args: tuple[Any, ...], options: dict[str, Any],
-        run: Callable[..., Any] | None = None,
+        self, run: Callable[..., Any], operation: Any, args: tuple[Any, ...],
+        options: dict[str, Any],
     ) -> Any:  # fmt: skip
-        """An operation on bfloat16: lines that convert operands to float32, that compute, and that
-        round the results. ``run`` computes the operation, by default as one line."""
-        run = self.run_on_parts if run is None else run
+        """An operation on bfloat16: lines that convert operands to float32, those of ``run``, and
+        lines that round the results."""
 
-        def in_dtype(x: Any, old: Any, new: Any) -> Any:
-            if type(x) in (list, tuple):
-                return type(x)([in_dtype(part, old, new) for part in x])
-            if not isinstance(x, (TensorLike, Traced, *arrays.RAW_TYPES)) or raw(x).dtype != old:
-                return x
-            return self.run_on_parts(TABLE["to_dtype"], (x,), {"dtype": new})
+        def to_dtype(x: Any, dtype: Any) -> Any:
+            return self.run_on_parts(TABLE["to_dtype"], (x,), {"dtype": dtype})
 
         args = tuple([self.constant(x) if isinstance(x, TensorLike) else x for x in args])
-        wide, narrow = arrays.float32, arrays.narrow.dtype()
-        return arrays.narrow.call(
-            operation.name, lambda *a, **named: run(operation, a, named), args,
-            options, lambda x: in_dtype(x, narrow, wide), lambda y: in_dtype(y, wide, narrow),
-        )  # fmt: skip
+        return run_widened(run, to_dtype, operation, args, options)
 
     def run_elementwise(
         self, operation: Any, args: Sequence[Any], options: dict[str, Any]
@@ -444,19 +239,6 @@ class TraceLevel(Level):
         if source is not None and not operation.view:
             result.memory.shared = True
         return result
-
-    def viewed(self, var: Var, step: Step, value: Any, block: Any) -> Var:
-        """The line that takes a view of what some memory holds now; ``value`` is that view. It goes
-        where the memory was written, so that all that follows knows the view."""
-        several = step.number is not None
-        view = self.variable(value, var.root)
-        operation: Any = step.operation
-        if several:
-            operation = Kernel(f"{operation.name}_{step.number}", step)
-            operation.view = True
-        block.append(Line((view,), operation, (var,), {} if several else step.options, False,
-                          self.place(3), bool(modes.frame.tasks)))  # fmt: skip
-        return view
 
     def below(self, x: Any) -> tuple[Any, bool]:
         return (x, True)
@@ -589,17 +371,6 @@ class TraceLevel(Level):
         return gradients if several else gradients[0]
 
 
-def any_above(level: Level, values: Sequence[Any]) -> bool:
-    """Whether some values belong to transforms inside of a function that is traced."""
-    for x in values:
-        if type(x) in (list, tuple):
-            if any_above(level, x):
-                return True
-        elif isinstance(raw(x), Lifted) and raw(x).level is not level:
-            return True
-    return False
-
-
 class _WithoutNone:
     """A function that gives several values, without those that are None."""
 
@@ -608,8 +379,3 @@ class _WithoutNone:
 
     def __call__(self, *args: Any) -> tuple[Any, ...]:
         return tuple([y for y in self.function(*args) if y is not None])
-
-
-def is_narrow(x: Any) -> bool:
-    """Whether ``x`` holds numbers in bfloat16."""
-    return getattr(getattr(raw(x), "dtype", None), "kind", "") == "V"

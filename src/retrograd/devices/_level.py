@@ -14,6 +14,7 @@ from retrograd.devices import _calls
 from retrograd.devices._values import DeviceValue, put, seen
 from retrograd.ops import copies
 from retrograd.ops._lifted import Level, Lifted, TensorLike, raw
+from retrograd.ops._widened import is_narrow, run_widened
 
 np = arrays.programs.numpy
 
@@ -91,8 +92,8 @@ class DeviceLevel(Level):
                 if isinstance(x, arrays.ndarray) and x.ndim:  # it may be a tensor on the CPU
                     next(y for y in args if isinstance(y, DeviceValue)).refuse(operation.name)
         if operation.definition is not None and not _calls.is_known(operation):
-            if any(_is_narrow(x) for x in args) and not operation.moves_only:
-                return self.run_widened(operation, args, options)
+            if any(is_narrow(x) for x in args) and not operation.moves_only:
+                return run_widened(self.by_definition, _to_dtype, operation, args, options)
             return self.by_definition(operation, args, options)
         return self.run_on_parts(operation, args, options)
 
@@ -106,14 +107,6 @@ class DeviceLevel(Level):
         if isinstance(found, (tuple, list)):
             return tuple([_on(y, place) for y in found])
         return _on(found, place)
-
-    def run_widened(self, operation: Any, args: tuple[Any, ...], options: dict[str, Any]) -> Any:
-        """A composite of bfloat16, computed in float32 and rounded once."""
-        wide, narrow = arrays.float32, arrays.narrow.dtype()
-        return arrays.narrow.call(
-            operation.name, lambda *a, **named: self.by_definition(operation, a, named), args,
-            options, lambda x: _in_dtype(x, narrow, wide), lambda y: _in_dtype(y, wide, narrow),
-        )  # fmt: skip
 
     def run_on_parts(self, operation: Any, args: tuple[Any, ...], options: dict[str, Any]) -> Any:
         if operation.name == "to_device":
@@ -165,16 +158,8 @@ def on_host(operation: Any, args: tuple[Any, ...], options: dict[str, Any]) -> A
     return put(found, place)
 
 
-def _is_narrow(x: Any) -> bool:
-    return getattr(getattr(raw(x), "dtype", None), "kind", "") == "V"
-
-
-def _in_dtype(x: Any, old: Any, new: Any) -> Any:
-    if type(x) in (list, tuple):
-        return type(x)([_in_dtype(part, old, new) for part in x])
-    x = raw(x)
-    value = isinstance(x, Lifted) or arrays.is_raw(x)
-    return copies.to_dtype(x, dtype=new) if value and x.dtype == old else x
+def _to_dtype(x: Any, dtype: Any) -> Any:
+    return copies.to_dtype(raw(x), dtype=dtype)
 
 
 def _on(x: Any, place: Any) -> Any:
