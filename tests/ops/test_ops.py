@@ -7,7 +7,7 @@ differences of the values.
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -208,11 +208,32 @@ def compare_derivatives(
 # -- the tests -------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("expression", SAMPLES)
+def batches(expressions: list[str]) -> list[Any]:
+    """Expressions, 20 a test: a test for each would spend a third of its time in pytest."""
+    starts = range(0, len(expressions), 20)
+    return [pytest.param(expressions[i : i + 20], id=f"{i}: {expressions[i]}") for i in starts]
+
+
+def assert_all(check: Callable[[str], object], expressions: list[str]) -> None:
+    """Fail with what fails for each of the expressions."""
+    failed = []
+    for expression in expressions:
+        try:
+            check(expression)
+        except Exception as error:
+            failed.append(f"{expression}\n    {type(error).__name__}: {error}")
+    assert not failed, "\n".join(failed)
+
+
+@pytest.mark.parametrize("expressions", batches(SAMPLES))
 @pytest.mark.filterwarnings("ignore")  # of PyTorch: deprecations, casting away imaginary parts
-def test_sample_agrees_with_pytorch(torch: Any, expression: str) -> None:
-    found = [f"{d}: {x}" for d in dtypes_for(expression) for x in differences(torch, expression, d)]
-    assert not found, "\n".join([expression, *found])
+def test_samples_agree_with_pytorch(torch: Any, expressions: list[str]) -> None:
+    def check(expression: str) -> None:
+        for dtype in dtypes_for(expression):
+            found = list(differences(torch, expression, dtype))
+            assert not found, "\n".join([dtype, *found])
+
+    assert_all(check, expressions)
 
 
 @pytest.mark.filterwarnings("ignore")
@@ -226,16 +247,19 @@ def test_listed_graphs_do_differ(torch: Any, expression: str) -> None:
     pytest.fail(f"the graph of {expression} is PyTorch's: take it off OTHER_GRAPH")
 
 
-@pytest.mark.parametrize("expression", ERRORS)
+@pytest.mark.parametrize("expressions", batches(ERRORS))
 @pytest.mark.filterwarnings("ignore")
-def test_bad_call_fails_as_in_pytorch(torch: Any, expression: str) -> None:
-    theirs, ours = (attempt(evaluate, lib, expression, "float64") for lib in (torch, retrograd))
-    assert isinstance(theirs, Exception), f"{expression} is no bad call"
-    if reason("OTHER_WORDS", expression):
-        assert type(ours) is type(theirs)
-        assert words(ours) != words(theirs), "take it off OTHER_WORDS"
-    else:
-        assert words(ours) == words(theirs)
+def test_bad_calls_fail_as_in_pytorch(torch: Any, expressions: list[str]) -> None:
+    def check(expression: str) -> None:
+        theirs, ours = (attempt(evaluate, lib, expression, "float64") for lib in (torch, retrograd))
+        assert isinstance(theirs, Exception), "is no bad call"
+        if reason("OTHER_WORDS", expression):
+            assert type(ours) is type(theirs)
+            assert words(ours) != words(theirs), "take it off OTHER_WORDS"
+        else:
+            assert words(ours) == words(theirs)
+
+    assert_all(check, expressions)
 
 
 NARROW = re.compile(r"float16|float32|complex64")  # too narrow for differences
@@ -255,8 +279,12 @@ def inner(x: Any, y: Any) -> float:
     return float(np.real(np.vdot(x, y)))
 
 
-@pytest.mark.parametrize("expression", SMOOTH_SAMPLES)
-def test_gradient_is_the_limit_of_differences(expression: str) -> None:
+@pytest.mark.parametrize("expressions", batches(SMOOTH_SAMPLES))
+def test_gradients_are_limits_of_differences(expressions: list[str]) -> None:
+    assert_all(check_differences, expressions)
+
+
+def check_differences(expression: str) -> None:
     for dtype in ("float64", "complex128"):
         outcome = attempt(evaluate, retrograd, expression, dtype)
         if isinstance(outcome, Exception):
