@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import retrograd as torch
+from retrograd.arrays import row_blocks
 from retrograd.func import _cuts, jacfwd, sparse_jacobian, sparsity
 
 F = torch.nn.functional
@@ -65,6 +66,44 @@ def test_cut_functions(name: str, dtype: Any) -> None:
         np.testing.assert_allclose(jac(point).toarray(), dense, atol=tolerance)
         assert jac(point).dtype == dense.dtype
     assert "where elements are gathered" in repr(jac)
+
+
+@pytest.mark.parametrize("name", CUT)
+def test_groups_by_rows_are_those_that_labels_find(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Rows of equal structure are a shortcut: with it and without it the Jacobian is the same."""
+    f, passes = CUT[name]
+    x = points(20)
+    jac = sparse_jacobian(f, x, mode="cut")
+
+    def none(*given: Any) -> Any:
+        raise row_blocks.NoBlocks
+
+    monkeypatch.setattr(row_blocks, "by_rows", none)
+    other = sparse_jacobian(f, x, mode="cut")
+    assert jac.color_count == other.color_count == passes
+    np.testing.assert_array_equal(jac.pattern.toarray(), other.pattern.toarray())
+    np.testing.assert_allclose(jac(x).toarray(), other(x).toarray(), rtol=1e-14)
+
+
+def test_constant_factors_with_zeros_leave_entries_out() -> None:
+    """Patterns of products are read off the constant factor, which may be on either side."""
+    with_zeros = torch.tensor([[1.0, 0.0, 2.0], [0.0, 3.0, 0.0]]).double()
+    many = torch.stack([with_zeros, with_zeros.flip(1)])
+    vector = torch.tensor([0.0, 1.0, 2.0]).double()
+    functions = [
+        lambda x: with_zeros @ x.reshape(3, 4), lambda x: x.reshape(6, 2) @ with_zeros,
+        lambda x: torch.bmm(many, x.reshape(2, 3, 2)), lambda x: x.reshape(2, 3, 2) @ many,
+        lambda x: x.reshape(4, 3) @ vector, lambda x: with_zeros @ x[:3],
+        lambda x: torch.dot(x[:3], vector)[None],
+        lambda x: torch.linalg.cross(x.reshape(4, 3), vector[None]),
+        lambda x: torch.cross(x.reshape(3, 4), x.flip(0).reshape(3, 4), dim=0),
+    ]  # fmt: skip
+    for f in functions:
+        dense = np.asarray(jacfwd(f)(points(12))).reshape(-1, 12)
+        found = sparsity(f, points(12), every_value=True).toarray()
+        np.testing.assert_array_equal(found, dense != 0)
 
 
 def writes(x: Any) -> Any:

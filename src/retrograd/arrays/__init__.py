@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from retrograd.arrays import _protocols as protocols
     from retrograd.arrays import _random as random
     from retrograd.arrays import _recurrent as recurrent
+    from retrograd.arrays import _row_blocks as row_blocks
     from retrograd.arrays import _rows as rows
     from retrograd.arrays import _sequences as sequences
     from retrograd.arrays import _sobol as sobol
@@ -66,10 +67,11 @@ _LATER = {
     "coloring": "_coloring", "patterns": "_patterns", "symmetric": "_symmetric",
     "bidirectional": "_bidirectional", "dependencies": "_dependencies", "sparse": "_sparse",
     "protocols": "_protocols", "solvers": "_solvers", "integration": "_integration",
-    "sobol": "_sobol", "narrow": "_narrow",
+    "sobol": "_sobol", "narrow": "_narrow", "row_blocks": "_row_blocks",
 }  # fmt: skip
 __all__ = ["RAW_TYPES", "Raw", "allocator", "bidirectional", "blas", "blocks", "coloring",
            "dependencies", "dtypes", "formatting", "fourier", "images", "integration", "layout",
            "linalg", "narrow", "ndarray", "networks", "normalizing", "patterns", "programs",
-           "protocols", "random", "recurrent", "rows", "sequences", "sobol", "solvers", "sorting",
-           "sparse", "special", "statistics", "symmetric", "updates", "windows"]  # fmt: skip
+           "protocols", "random", "recurrent", "row_blocks", "rows", "sequences", "sobol",
+           "solvers", "sorting", "sparse", "special", "statistics", "symmetric", "updates",
+           "windows"]  # fmt: skip

@@ -6,6 +6,8 @@ that it may depend on.
 
 from __future__ import annotations
 
+import functools
+import math
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
@@ -15,6 +17,9 @@ from scipy import sparse  # type: ignore[import-untyped]
 Pattern: TypeAlias = Any  # a csr_array of bool; SciPy ships no types
 
 MOST_PROBES = 1 << 28  # elements that a map is probed with, one input at a time, at most
+MOST_COLUMNS = 512  # for which rows are sets of bits, not of a sparse matrix, where that is faster
+MOST_WORDS = 1 << 21  # of 64 bits, for that
+MOST_ENTRIES = 1 << 24  # of the relation of a product of matrices to one factor
 MOST_IN_ROW = 64  # inputs of a row, of maps that act row by row
 
 
@@ -66,6 +71,17 @@ def union(patterns: Sequence[Pattern]) -> Pattern:
 
 def through(relation: Pattern, pattern: Pattern) -> Pattern:
     """What results depend on, by which inputs each depends on, and what these depend on."""
+    columns = pattern.shape[1]
+    kept = np.flatnonzero(np.bincount(pattern.indices, minlength=columns))
+    words = -(-len(kept) // 64)
+    if len(kept) <= MOST_COLUMNS and words * max(relation.nnz, relation.shape[0]) <= MOST_WORDS:
+        number = np.zeros(columns, np.int64)
+        number[kept] = np.arange(len(kept))
+        truths = np.zeros((pattern.shape[0], words * 64), bool)
+        rows, own = entries(pattern)
+        truths[rows, number[own]] = True
+        sets = np.packbits(truths, axis=1, bitorder="little").view(np.uint64)
+        return from_bits(any_bits(relation, sets), kept, columns)
     return _truths(sparse.csr_array(relation.astype(np.int32) @ pattern.astype(np.int32)))
 
 
@@ -80,6 +96,39 @@ def from_sorted(rows: Any, columns: Any, shape: tuple[int, int]) -> Pattern:
     return sparse.csr_array((np.ones(len(rows), bool), columns, starts), shape=shape)
 
 
+def from_sources(source: Any, columns: int) -> Pattern:
+    """The pattern with one entry in each row, or none where the column is -1."""
+    there = np.flatnonzero(source >= 0)
+    return from_sorted(there, source[there], (len(source), columns))
+
+
+def from_bits(sets: Any, kept: Any, columns: int) -> Pattern:
+    """The pattern whose rows are sets of columns, as the bits of words: bits stand for the columns
+    in ``kept``."""
+    truths = np.unpackbits(sets.view(np.uint8), axis=1, count=len(kept), bitorder="little")
+    indices = np.broadcast_to(kept.astype(np.int32), truths.shape)[truths.view(bool)]
+    starts = np.append(0, np.cumsum(np.bitwise_count(sets).sum(1)))
+    return sparse.csr_array((np.ones(len(indices), bool), indices, starts), (len(sets), columns))
+
+
+def any_bits(relation: Pattern, sets: Any) -> Any:
+    """For each row of a relation the union of sets, which are the bits of words."""
+    return by_row(np.bitwise_or, relation, sets[relation.indices], 0)
+
+
+def by_row(combine: Any, relation: Pattern, values: Any, none: int) -> Any:
+    """What the values of the entries of each row are, combined; ``none`` for rows without any."""
+    rows, longest = relation.shape[0], len(values) // max(relation.shape[0], 1)
+    lengths = np.diff(relation.indptr)
+    if 0 < longest <= 16 and (lengths == longest).all():
+        return functools.reduce(combine, [values[i::longest] for i in range(longest)])
+    found = np.full((rows, *values.shape[1:]), none, values.dtype)
+    filled = np.flatnonzero(lengths)
+    if len(filled):
+        found[filled] = combine.reduceat(values, relation.indptr[filled], axis=0)
+    return found
+
+
 def entries(pattern: Pattern) -> tuple[Any, Any]:
     """The rows and the columns of all entries, row by row."""
     rows = np.repeat(np.arange(pattern.shape[0]), np.diff(pattern.indptr))
@@ -88,7 +137,7 @@ def entries(pattern: Pattern) -> tuple[Any, Any]:
 
 def broadcast_indices(shape: tuple[int, ...], to: tuple[int, ...]) -> Any:
     """For each element of a broadcast value, which element it is of the value itself."""
-    count = int(np.prod(shape, dtype=np.int64))
+    count = size_of(shape)
     return np.broadcast_to(np.arange(count).reshape(shape), to).reshape(-1)
 
 
@@ -143,11 +192,56 @@ def of_map(
     return Relation(_probed(apply, size, results))
 
 
-def of_moves(apply: Map, size: tuple[int, ...]) -> Relation:
-    """The relation of a map that is known to do nothing but move elements."""
-    numbers = np.arange(1.0, size_of(size) + 1).reshape(size)
-    source = np.asarray(apply(numbers)).reshape(-1).real.astype(np.int64) - 1
-    return Relation(source=source, copies=True)
+def from_numbers(x: Any) -> Any:
+    """Which elements numbers stand for that begin with one; -1 for zero."""
+    return np.asarray(x).reshape(-1).real.astype(np.int64) - 1
+
+
+def joined(parts: Sequence[Any]) -> Any:
+    return np.concatenate(parts)
+
+
+def rows_of(x: Any, rows: Any) -> Any:
+    """Some elements; -1 where the row is -1."""
+    return np.append(x, -1)[rows]
+
+
+def rolled(x: Any, by: int, dim: int) -> Any:
+    """The elements of an array, moved along a dimension, in reading order."""
+    return np.roll(x, by, dim).reshape(-1)
+
+
+def sums(shape: tuple[int, ...], dims: tuple[int, ...]) -> Pattern:
+    """Which elements of a value meet in each element of its sum over some dimensions."""
+    kept = [d for d in range(len(shape)) if d not in dims]
+    count, results = size_of(shape), size_of(tuple(shape[d] for d in kept))
+    order = np.arange(count).reshape(shape).transpose(*kept, *sorted(dims)).reshape(-1)
+    starts = np.arange(results + 1) * (count // max(results, 1))
+    return sparse.csr_array((np.ones(count, bool), order, starts), shape=(results, count))
+
+
+def of_product(other: Any, position: int, shape: tuple[int, ...]) -> Pattern | None:
+    """Which elements of the factor of that shape and position each element of a product of matrices
+    depends on, by those of the other factor that are not zero; None if there are too many."""
+    other = np.asarray(other)
+    batch = shape[0] if len(shape) == 3 else 1
+    summed = other.shape[-1] if position else shape[-1]
+    kept = size_of(shape) // max(batch * summed, 1)  # the size of the dimension that remains
+    if np.count_nonzero(other) * kept > MOST_ENTRIES:
+        return None
+    free = np.arange(kept)
+    if position:
+        of_batch, row, k = np.nonzero(other.reshape(batch, -1, summed))
+        rows = other.size // max(batch * summed, 1)
+        results = ((of_batch * rows + row) * kept)[:, None] + free
+        own = ((of_batch * summed + k) * kept)[:, None] + free
+    else:
+        of_batch, k, column = np.nonzero(other.reshape(batch, summed, -1))
+        columns = rows = other.size // max(batch * summed, 1)
+        results = (of_batch * kept * columns + column)[:, None] + free * columns
+        own = (of_batch * kept * summed + k)[:, None] + free * summed
+    size = (batch * rows * kept, size_of(shape))
+    return from_entries(results.reshape(-1), own.reshape(-1), size)
 
 
 def either(a: Relation, b: Relation, shape: tuple[int, int]) -> Relation:
@@ -248,7 +342,7 @@ def generic(shape: tuple[int, ...]) -> Any:
 
 def size_of(size: tuple[int, ...]) -> int:
     """The number of elements of a shape."""
-    return int(np.prod(size, dtype=np.int64))
+    return math.prod(size)
 
 
 # -- matrices of numbers ------------------------------------------------------------------------
@@ -300,15 +394,17 @@ class Composed:
         self.columns = np.flatnonzero(np.bincount(inner.indices, minlength=inputs))
         self.inner = inner[:, self.columns]  # what is not empty of it
         indirect = through(self._outer, inner)
-        self.pattern = union([direct, indirect])
+        both = assembled(direct, np.ones(direct.nnz, np.int8)) + assembled(
+            indirect, np.full(indirect.nnz, 2, np.int8)
+        )
+        self.pattern = _truths(both)
         rows, columns = entries(self.pattern)
-        place = np.full(inputs, -1)
-        place[self.columns] = np.arange(len(self.columns))
-        self._there = place[columns] >= 0
-        self._place = rows[self._there] * len(self.columns) + place[columns[self._there]]
-        key = rows * inputs + columns
-        rows, columns = entries(direct)
-        self._sums = np.searchsorted(key, rows * inputs + columns)
+        number = np.full(inputs, -1)
+        number[self.columns] = np.arange(len(self.columns))
+        number = number[columns]
+        self._there = number >= 0
+        self._place = (rows * len(self.columns) + number)[self._there]
+        self._sums = np.flatnonzero((both.data & 1).view(bool))
 
     @property
     def is_cheap(self) -> bool:

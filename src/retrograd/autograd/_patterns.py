@@ -287,16 +287,23 @@ class Known:
             return [self.element_by_element()]
         if selects and not self.level.local:
             return [self.everything(y) for y in self.outputs]
+        if op.rearranges or op in MOVES:
+            return self.moved()
+        if op in SUMS:
+            return [self.reduced(self.options.get("dim"))]
         if op.family == "linear":
             relations = [self.by_map(i, linear_in=True) for i in self.moving]
             self.note_copies(relations)
             return self.total(relations)
         if op.name in PRODUCTS:
             return [self.product(*PRODUCTS[op.name])]
+        if op.name == "linalg_cross" and all(map(self.anywhere, (0, 1))):
+            return [self.crossed()]
         if op.family == "multilinear":
             return self.total([self.by_map(i) for i in self.moving])
         if isinstance(op, Reduction):
-            return [self.reduced(op), *[None] * (len(self.outputs) - 1)]
+            dim = self.options.get("dim", op.reduced)
+            return [self.reduced(dim), *[None] * (len(self.outputs) - 1)]
         if isinstance(op, Selecting) and self.level.local:
             return [self.selected(), *[None] * (len(self.outputs) - 1)]
         return [self.everything(y) for y in self.outputs]
@@ -343,21 +350,49 @@ class Known:
         taken = arrays.asarray(raw(condition)).reshape(-1)
         return arrays.where(taken if position == 1 else ~taken, rows, -1)
 
-    def by_map(self, position: int, linear_in: bool = False) -> list[Any]:
-        """The relations of the outputs to one input, as linear maps of it, the others as they are.
-        Those that may be anything are numbers that make no entry zero by chance."""
-        op, x = self.operation, self.inputs[position]
-        count = len(self.outputs)
-        options = self.options
+    def moved(self) -> list[Any]:
+        """The patterns of results that consist of elements of the operands, found by one call with
+        numbers in place of the elements."""
+        inputs = [self.inputs[i] for i in self.moving]
+        numbers, start = self.others(linear_in=True), 1
+        for i, x in zip(self.moving, inputs, strict=True):
+            numbers[i] = as_tensor(arrays.arange(start, start + x.size, 1.0).reshape(x.shape))
+            start += x.size
+        found = call(self.operation, numbers, self.without_offset())
+        outputs = found if isinstance(found, (tuple, list)) else [found]
+        rows = [patterns.from_numbers(raw(y)) for y in outputs]
+        if all(x.source is not None for x in inputs):
+            source = patterns.joined([x.source for x in inputs])
+            self.sources = {i: patterns.rows_of(source, own) for i, own in enumerate(rows)}
+        whole = steps.stacked([x.pattern for x in inputs])
+        return [steps.taken(whole, own) for own in rows]
+
+    def without_offset(self) -> dict[str, Any]:
+        """The options of a linear operation, without a number that it adds or writes."""
+        op = self.operation
         if isinstance(op, Linear) and op.offset is not None:
-            options = {**options, op.offset: 0}
-        others: list[Any] = []
+            return {**self.options, op.offset: 0}
+        return self.options
+
+    def others(self, linear_in: bool) -> list[Any]:
+        """What takes the place of the operands, other than the one that is looked at: zeros if a
+        map is linear in them, and numbers that make no entry zero by chance if they may be
+        anything."""
+        op, result = self.operation, []
         for i, v in enumerate(self.values):
             if linear_in and (op.joint or op.inputs == ("tensors",) or op.rules[i] is not None):
                 v = copies.zeros_like(copies.to_dtype(v, dtype=arrays.float64))
             elif i in self.moving or self.unknown(i):
                 v = as_tensor(arrays.asarray(patterns.generic(tuple(raw(v).shape))))
-            others.append(v)
+            result.append(v)
+        return result
+
+    def by_map(self, position: int, linear_in: bool = False) -> list[Any]:
+        """The relations of the outputs to one input, as linear maps of it, the others as they
+        are."""
+        op, x = self.operation, self.inputs[position]
+        count = len(self.outputs)
+        options, others = self.without_offset(), self.others(linear_in)
 
         def output(i: int) -> Callable[[Any], Any]:
             def apply(given: Any) -> Any:
@@ -373,12 +408,6 @@ class Known:
             single = count == 1 and x.dtype.kind in dtypes.FLOATS
             transpose = self.transpose(position, others) if single else None
             shape = tuple(raw(self.outputs[i]).shape)
-            if op.rearranges or op in MOVES:
-                result.append(patterns.of_moves(output(i), x.shape))
-                continue
-            if op in SUMS:
-                result.append(patterns.Relation(self.along(x.shape, self.options.get("dim"))))
-                continue
             relation = patterns.of_map(output(i), transpose, x.shape, shape)
             if x.dtype.kind == "c":  # what it does to imaginary parts may be something else
                 imaginary = patterns.of_map(_of_imaginary(output(i)), None, x.shape, shape)
@@ -401,36 +430,49 @@ class Known:
         return apply
 
     def product(self, contracted: int, other_contracted: int) -> Any:
-        """A product of matrices. Unless zeros in a constant factor say otherwise, an element
-        depends on the whole row of the one and the whole column of the other."""
+        """A product of matrices: an element depends on the whole row of the one and the whole
+        column of the other, but for what zeros in a constant factor leave out."""
         shape = tuple(raw(self.outputs[0]).shape)
         parts = []
         for i in self.moving:
-            x, other = self.inputs[i], raw(self.values[1 - i])
-            known = 1 - i not in self.moving and not self.unknown(1 - i)
-            if known and not arrays.asarray(other).all():
-                parts.append(_related(self.by_map(i)[0], x.pattern, patterns.size_of(shape)))
-                continue
+            x = self.inputs[i]
+            if not self.anywhere(1 - i):
+                through = patterns.of_product(raw(self.values[1 - i]), i, x.shape)
+                if through is not None:
+                    parts.append(steps.through(through, x.pattern))
+                    continue
             dim = contracted if i == 0 else other_contracted
             dims = (len(x.shape) + dim,)
-            along = _reduction_pattern(x.shape, dims)
             kept = tuple(s for d, s in enumerate(x.shape) if d not in dims)
             aligned = kept
             if len(shape) > len(kept):  # a vector has no dimension for the other factor
                 aligned = (*kept, 1) if i == 0 else (*kept[:-1], 1, *kept[-1:])
             rows = patterns.broadcast_indices(aligned, shape)
-            parts.append(steps.taken(steps.through(along, x.pattern), rows))
+            parts.append(steps.taken(steps.through(patterns.sums(x.shape, dims), x.pattern), rows))
         return steps.union(parts)
 
-    def reduced(self, op: Reduction) -> Any:
-        x = self.inputs[0]
-        return steps.through(self.along(x.shape, self.options.get("dim", op.reduced)), x.pattern)
+    def anywhere(self, position: int) -> bool:
+        """Whether no element of an operand is known to be zero."""
+        known = position not in self.moving and not self.unknown(position)
+        return not known or bool(arrays.asarray(raw(self.values[position])).all())
 
-    def along(self, shape: tuple[int, ...], dim: Any) -> Any:
-        """Which elements meet in each element of a sum over some dimensions, or over all."""
-        every = tuple(range(len(shape)))
-        dims = every if dim is None or not shape else (dim,) if isinstance(dim, int) else tuple(dim)
-        return _reduction_pattern(shape, tuple(d % len(shape) for d in dims or every))
+    def crossed(self) -> Any:
+        """A product of vectors in space: each component depends on the two others of a factor."""
+        shape, dim = tuple(raw(self.outputs[0]).shape), self.options["dim"]
+        parts = []
+        for i in self.moving:
+            own = patterns.broadcast_indices(self.inputs[i].shape, shape).reshape(shape)
+            parts += [steps.taken(self.inputs[i].pattern, patterns.rolled(own, by, dim))
+                      for by in (1, 2)]  # fmt: skip
+        return steps.union(parts)
+
+    def reduced(self, dim: Any) -> Any:
+        """A sum over some dimensions, or over all."""
+        x = self.inputs[0]
+        every = tuple(range(len(x.shape)))
+        dims = every if dim is None or not every else (dim,) if isinstance(dim, int) else tuple(dim)
+        dims = tuple(d % len(every) for d in dims or every)
+        return steps.through(patterns.sums(x.shape, dims), x.pattern)
 
     def selected(self) -> Any:
         """The elements that were selected."""
@@ -472,14 +514,6 @@ PRODUCTS = {"mm": (-1, -2), "bmm": (-1, -2), "mv": (-1, -1), "dot": (-1, -1)}
 MOVES = {linear.index, linear.cat, linear.stack, linear.split, linear.split_with_sizes,
          linear.unbind, linear.select, linear.slice_}  # fmt: skip
 SUMS = {linear.sum_all, linear.sum_dim, linear.mean_all, linear.mean_dim}
-
-
-def _reduction_pattern(shape: tuple[int, ...], dims: tuple[int, ...]) -> Any:
-    """Which elements of a value meet in each element of its sum over some dimensions."""
-    result = tuple(s for d, s in enumerate(shape) if d not in dims)
-    kept = tuple(1 if d in dims else s for d, s in enumerate(shape))
-    into = patterns.broadcast_indices(kept, shape)
-    return patterns.from_entries(into, range(len(into)), (patterns.size_of(result), len(into)))
 
 
 def _numbers(shape: tuple[int, ...]) -> Any:

@@ -11,7 +11,7 @@ The function is followed once, by the level that follows patterns (``autograd/_p
 values that are nothing but copies of elements of the input are known. Where such a value meets an
 operation that does more than move elements, the function is cut: the operation is given a variable
 in place of it. Whether blocks come out, and which, is then read off the steps that were noted
-(``arrays/_dependencies.py:Blocks``).
+(``arrays/_row_blocks.py:Blocks``).
 
 What is gathered may also be an intermediate value with few elements: the vertices of a hand, posed
 by a few numbers, to which thousands of points belong. Its elements then count as further inputs.
@@ -38,7 +38,7 @@ from retrograd.tensor._calls import apply
 from retrograd.tensor._tensor import Tensor
 from retrograd.utils.checkpoint._interception import Interceptor
 
-steps = arrays.dependencies
+steps, row_blocks = arrays.dependencies, arrays.row_blocks
 
 
 class Cut(NamedTuple):
@@ -266,9 +266,11 @@ def _planned(following: Following, found: Any, leaves: set[int], inner: Any) -> 
     ]  # fmt: skip
     middle = following.middle
     columns = found.inputs + (0 if middle is None else middle.size)
+    shapes = {cut.leaf: cut.shape for _, cuts in calls for cut in cuts or ()}
     try:
-        blocks = steps.Blocks(found.step, sources, alike, columns)
-    except steps.NoBlocks:
+        shaped = [shapes.get(i, ()) for i in range(len(sources))]
+        blocks = row_blocks.Blocks(found.step, row_blocks.Leaves(sources, alike, shaped), columns)
+    except row_blocks.NoBlocks:
         return None
     if middle is None:
         return Plan(calls, blocks, found.shape)

@@ -85,11 +85,12 @@ class Followed(NamedTuple):
         intermediate value, whose elements count as inputs there, after the others."""
         if self.step is None:
             return patterns.empty(patterns.size_of(self.shape), self.inputs)
-        first = every = patterns.identity(self.inputs)
-        if inner is not None:
-            every = patterns.stacked([every, inner])
-        leaves = [first, *[patterns.taken(every, source) for source in sources]]
-        return steps.pattern(self.step, leaves, self.inputs)
+        own = arrays.arange(0, self.inputs, 1)
+        columns = self.inputs + (0 if inner is None else inner.shape[0])
+        found = steps.pattern(self.step, [own, *sources], columns)
+        if inner is None:
+            return found
+        return patterns.through(found, patterns.stacked([patterns.identity(self.inputs), inner]))
 
 
 def follow(
