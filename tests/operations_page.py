@@ -84,7 +84,10 @@ def ours() -> dict[str, list[str]]:
     """The public names of each namespace."""
     found = {
         "torch": set(names_in("torch")),
-        "Tensor": {n for n in dir(retrograd.Tensor) if not n.startswith("_")},
+        "Tensor": {  # without what it has on a mesh of devices alone
+            n for n in dir(retrograd.Tensor) if not n.startswith("_")
+            and type(getattr(retrograd.Tensor, n)).__name__ != "_OfMesh"
+        },
     }
     for space in SPACES[2:]:
         found[space] = set(names_in(space.removeprefix("nn.")))

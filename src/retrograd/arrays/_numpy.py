@@ -209,7 +209,7 @@ def owned(x: Raw, like: Any = None) -> Raw:
     else may become somebody's ``.grad``, which is later accumulated into in place.
     """
     if not isinstance(x, np.ndarray):
-        return x if isinstance(x, np.generic) else x.as_gradient()
+        return x if isinstance(x, np.generic) else x.as_gradient(like)
     if (
         _COUNTS_ARE_KNOWN
         and sys.getrefcount(x) <= _REFERENCES_OF_ONE_OWNER

@@ -152,7 +152,11 @@ class Compiled:
             self._give_up(seen.problem + ".", None)
             return self.function(*args, **named)
         names = names_for(seen, self.function)
-        with HostCopies(seen.tensors) as copies:
+        copies = HostCopies(seen.tensors)
+        if copies.is_mixed:
+            self._give_up("it can see tensors on two devices, and a program runs on one.", None)
+            return self.function(*args, **named)
+        with copies:
             on_numpy = self.backend == "numpy" and copies.place is None
             level = TraceLevel() if on_numpy else TraceLevel(False, xla.COMPOSITES)
             level.device = copies.place

@@ -19,9 +19,11 @@ class HostCopies:
 
     def __init__(self, tensors: list[Any]) -> None:
         self.held = [(x, x._data) for x in tensors if device_value(x) is not None]
-        self.place = self.held[0][1].memory.place if self.held else None
+        self.place: Any = self.held[0][1].memory.place if self.held else None
+        self.is_mixed = any(value.memory.place != self.place for _, value in self.held)
         self.copies: list[Any] = []
         self.new: list[Any] = []
+        self.like: dict[int, Any] = {}  # values that new tensors are placed on a mesh like, by id
 
     def __enter__(self) -> HostCopies:
         for x, value in self.held:
@@ -35,9 +37,17 @@ class HostCopies:
         if self.place is None:
             return
         numbers: set[Any] = set()
+        values = {id(x): value for x, value in self.held}
+        inputs = {v: values.get(id(x)) for v, x in zip(trace.inputs, trace.watch.tensors,
+                                                       strict=True)}  # fmt: skip
+        state: dict[Any, Any] = {}
         for line in trace.level.lines:
             if isinstance(getattr(line.operation, "forward", None), TracedUpdate):
                 numbers.update(v for v in line.outputs if not v.shape)
+                param = line.args[0]
+                state.update((v, inputs.get(param)) for v in line.outputs if v.shape == param.shape)
+        self.like = {id(x): state.get(trace.outputs[o]) for o, x in trace.tensors.items()}
+        self.like.update((id(x.grad), value) for x, value in self.held if x.is_leaf)
         kept = {id(x) for o, x in trace.tensors.items() if trace.outputs[o] in numbers}
         kept.update(id(x) for x in trace.watch.tensors)
         made = [*trace.tensors.values(), *[x for x, _ in trace._concrete]]
@@ -48,10 +58,16 @@ class HostCopies:
             now = x._data
             if now is copy:
                 if not arrays.programs.same(copy, value.host):
-                    value.level.write(value, Plug.devices().put(copy, self.place))
+                    value.level.write(value, self.put(copy, value))
                 x._data = value
             elif arrays.is_raw(now):
-                x._data = Plug.devices().put(now, self.place)
+                x._data = self.put(now, value)
         for x in self.new:
             if arrays.is_raw(x._data):
-                x._data = Plug.devices().put(x._data, self.place)
+                x._data = self.put(x._data, self.like.get(id(x)))
+
+    def put(self, data: Any, like: Any) -> Any:
+        """An array on the device; on a mesh, placed as another value of its shape is."""
+        whole = like is None or self.place._mesh is None or like.shape != data.shape
+        where = None if whole else like.array.sharding
+        return Plug.devices().put(data, self.place, where)

@@ -82,6 +82,7 @@ class Rewriting:
         program.lines = self.kept
         program.outputs = [new.get(v, v) for v in program.outputs]
         program.updates = [(old, new.get(v, v)) for old, v in program.updates]
+        program.gradients = [(x, new.get(v, v)) for x, v in program.gradients]
 
     def is_left_out(self, line: Line) -> bool:
         """Make a line simpler, or find that it is not needed."""

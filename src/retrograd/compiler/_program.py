@@ -201,16 +201,18 @@ class Program:
     """Lines of operations between inputs and outputs.
 
     ``updates`` says which inputs are state: what each is to hold afterwards, which is an output,
-    too. Whoever runs the program may write it into the memory of the input.
+    too. Whoever runs the program may write it into the memory of the input. ``gradients`` says
+    which outputs are gradients of which inputs.
     """
 
-    __slots__ = ("inputs", "lines", "name", "outputs", "updates")
+    __slots__ = ("gradients", "inputs", "lines", "name", "outputs", "updates")
 
     def __init__(
         self, name: str, inputs: Sequence[Var], lines: Sequence[Line], outputs: Sequence[Var],
-        updates: Sequence[tuple[Var, Var]] = (),
+        updates: Sequence[tuple[Var, Var]] = (), gradients: Sequence[tuple[Var, Var]] = (),
     ) -> None:  # fmt: skip
         self.updates = list(updates)
+        self.gradients = list(gradients)
         self.name = name
         self.inputs = list(inputs)
         self.lines = list(lines)

@@ -473,7 +473,13 @@ class Trace:
         if self.pull is not None:
             outputs += self.pull.saved
         updates = [(self.inputs[i], self.outputs[output]) for i, output in self.writes]
-        return Program(self.name, self.inputs, self.level.lines, outputs, updates)
+        gradients = [
+            (self.inputs[self.watch._numbers[id(change.held.container)]],
+             self.outputs[change.template.output])
+            for change in self.changes
+            if change.held.kind == "grad" and isinstance(change.template, New)
+        ]  # fmt: skip
+        return Program(self.name, self.inputs, self.level.lines, outputs, updates, gradients)
 
     def verify(self, entry: Any) -> None:
         """Run the program on what was there before, and compare with what the function gave: an

@@ -14,7 +14,16 @@ from __future__ import annotations
 from typing import Any
 
 from retrograd.devices import _level as _level  # which supplies the level
-from retrograd.devices._platforms import count, current, device_of, set_current, synchronize
+from retrograd.devices._platforms import (
+    all_of,
+    count,
+    current,
+    device_of,
+    everywhere,
+    jax,
+    set_current,
+    synchronize,
+)
 from retrograd.devices._values import DeviceValue, filled, put
 
 
@@ -25,5 +34,5 @@ def function_of(program: Any) -> Any:
     return _programs.function_of(program)
 
 
-__all__ = ["DeviceValue", "count", "current", "device_of", "filled", "function_of", "put",
-           "set_current", "synchronize"]  # fmt: skip
+__all__ = ["DeviceValue", "all_of", "count", "current", "device_of", "everywhere", "filled",
+           "function_of", "jax", "put", "set_current", "synchronize"]  # fmt: skip

@@ -81,6 +81,13 @@ class Signature:
 
 def two_devices(one: Any, other: Any) -> RuntimeError:
     """PyTorch's words for operands on two devices."""
+    if one._mesh is not None or getattr(other, "_mesh", None) is not None:
+        return RuntimeError(
+            "got mixed torch.Tensor and DTensor, need to convert all torch.Tensor to DTensor "
+            f"before calling distributed operators! One is on {one}, another on {other}: "
+            "distribute_tensor(x, mesh, placements) puts a tensor on a mesh, and so does "
+            "x.to(y.device), whole on each device."
+        )
     return RuntimeError(
         "Expected all tensors to be on the same device, but found at least two devices, "
         f"{one} and {other}!"

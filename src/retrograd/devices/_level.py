@@ -109,7 +109,7 @@ class DeviceLevel(Level):
         return _on(found, place)
 
     def run_on_parts(self, operation: Any, args: tuple[Any, ...], options: dict[str, Any]) -> Any:
-        if operation.name == "to_device":
+        if operation.name in ("to_device", "redistribute"):
             return operation.forward(*args, **options)
         if operation.view:
             return _views(operation, args, options)
@@ -128,9 +128,9 @@ class DeviceLevel(Level):
         memory = target.memory
         same = (result.shape, result.dtype) == (target.shape, target.dtype)
         if same and not target.steps and isinstance(result, DeviceValue):
-            memory.array = result.array
+            memory.hold(result.array)
         else:
-            memory.array = _calls.written(target, result)
+            memory.hold(_calls.written(target, result))
 
 
 def _views(operation: Any, args: tuple[Any, ...], options: dict[str, Any]) -> Any:

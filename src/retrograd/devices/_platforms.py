@@ -34,15 +34,20 @@ _devices: dict[str, list[Any]] = {}
 def all_of(kind: str) -> list[Any]:
     """JAX's devices of a type, such as ``"cuda"``. None of them if there is no such hardware."""
     if kind not in _devices:
-        module = jax()
-        found: list[Any] = []
-        for platform in PLATFORMS[kind]:
-            try:
-                found += module.local_devices(backend=platform)
-            except RuntimeError:  # JAX's words for a platform that is not there
-                continue
-        _devices[kind] = found
+        own = jax().process_index()
+        _devices[kind] = [x for x in everywhere(kind) if x.process_index == own]
     return _devices[kind]
+
+
+def everywhere(kind: str) -> list[Any]:
+    """JAX's devices of a type, in all processes."""
+    found: list[Any] = []
+    for platform in PLATFORMS[kind]:
+        try:
+            found += jax().devices(platform)
+        except RuntimeError:  # JAX's words for a platform that is not there
+            continue
+    return found
 
 
 # What JAX needs to use an accelerator. Without it there is none, and JAX need not be imported.
@@ -87,6 +92,13 @@ def device_of(kind: str, index: int | None) -> Any:
             f"there is no device '{kind}:{number}': there {_are(len(found))} of this type."
         )
     return found[number]
+
+
+def target(place: Any) -> Any:
+    """Where JAX puts what is on a device: there, or on all devices of a mesh."""
+    if place._mesh is not None:
+        return place._mesh.sharding((), ())
+    return device_of(place.type, place.index)
 
 
 def _are(number: int) -> str:

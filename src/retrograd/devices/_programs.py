@@ -51,6 +51,8 @@ class OnDevice(Executable):
                 i for i, v in enumerate(inputs) if v in updated and v not in later
             ]
             later.update(inputs)
+        # On a mesh, state and gradients are placed as what was there before, and as parameters.
+        self.like = {new: x for x, new in (*program.gradients, *program.updates)}
         super().__init__(program, stages)
         # The numbers of an optimizer stay on the CPU, where it computes them.
         numbers = {v for line in program.lines if line.operation.name == "optimizer_numbers"
@@ -58,7 +60,7 @@ class OnDevice(Executable):
         self.stays = [v in numbers for v in program.outputs]
 
     def compiled(self, part: Program) -> Compiled:
-        return Part(part, self.donated[id(part)])
+        return Part(part, self.donated[id(part)], self.like)
 
     def on_host(self, function: Callable[..., Any]) -> Callable[..., Any]:
         return lambda *values: function(*map(seen, values))
@@ -77,9 +79,12 @@ class Part(Compiled):
 
     lays_out = False
 
-    def __init__(self, program: Program, donated: list[int]) -> None:
+    def __init__(self, program: Program, donated: list[int], like: dict[Var, Var]) -> None:
         super().__init__(program)
         self.donated = donated
+        number = {v: i for i, v in enumerate(program.inputs)}
+        self.like = [number.get(like[v]) if v in like else None for v in program.outputs]
+        self.where: tuple[Any, ...] = ()  # on a mesh, the shardings of inputs
         self.calls: dict[Any, Callable[..., Any]] = {}
 
     def __call__(self, *values: Any) -> tuple[Any, ...]:
@@ -88,11 +93,13 @@ class Part(Compiled):
             return self.program.run(*map(seen, values))
         alone = tuple([i for i in self.donated if _is_alone(values[i])])
         args = [x.array if isinstance(x, DeviceValue) else x for x in values]
+        where = () if place._mesh is None else tuple([getattr(x, "sharding", None) for x in args])
         with jax.enable_x64(True):
-            call = self.calls.get((place, alone))
+            call = self.calls.get((place, alone, where))
             if call is None:
                 try:
-                    call = self.calls[(place, alone)] = self.compiled_for(place, alone)
+                    call = self.compiled_for(place, alone, where)
+                    self.calls[(place, alone, where)] = call
                 except NotImplementedError as error:
                     self.explain(error)
                     return self.program.run(*map(seen, values))
@@ -109,19 +116,34 @@ class Part(Compiled):
                 results.append(DeviceValue(Memory(found[y.position], place), v.shape, v.dtype))
         return tuple(results)
 
-    def compiled_for(self, place: Any, donated: tuple[int, ...]) -> Callable[..., Any]:
-        device = _platforms.device_of(place.type, place.index)
-        there = jax.sharding.SingleDeviceSharding(device)
+    def compiled_for(
+        self, place: Any, donated: tuple[int, ...], where: tuple[Any, ...]
+    ) -> Callable[..., Any]:
+        target = _platforms.target(place)
         self.orders = [None] * len(self.program.inputs)
-        self.held = [jax.device_put(v.constant, device) for v in self.constants]
+        self.held = [jax.device_put(v.constant, target) for v in self.constants]
+        self.where = where
+        there = target if where else jax.sharding.SingleDeviceSharding(target)
+        inputs = [*self.program.inputs, *self.constants]
+        given = [x or there for x in where] + [there] * (len(inputs) - len(where))
         shapes = [
-            jax.ShapeDtypeStruct(v.shape, v.dtype, sharding=there)
-            for v in (*self.program.inputs, *self.constants)
+            jax.ShapeDtypeStruct(v.shape, v.dtype, sharding=x)
+            for v, x in zip(inputs, given, strict=True)
         ]
-        function = jax.jit(self.trace, keep_unused=True, donate_argnums=donated)
+        # Not self.trace itself, which JAX would take for the one that it has traced already.
+        function = jax.jit(lambda *x: self.trace(*x), keep_unused=True, donate_argnums=donated)
         function.lower(*shapes)  # traced now, for the errors; a call of what is compiled from it
         result: Callable[..., Any] = function  # takes five times as long as one of the function
         return result
+
+    def trace(self, *values: Any) -> tuple[Any, ...]:
+        results = list(super().trace(*values))
+        for output, i in zip(self.outputs, self.like, strict=True):
+            if self.where and i is not None and not output.is_input:
+                results[output.position] = jax.lax.with_sharding_constraint(
+                    results[output.position], self.where[i]
+                )
+        return tuple(results)
 
 
 def _is_alone(x: Any) -> bool:

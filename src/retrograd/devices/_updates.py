@@ -48,4 +48,4 @@ def _write(target: DeviceValue, array: Any) -> None:
         target.level.write(target, DeviceValue(Memory(array, target.memory.place), target.shape,
                                                target.dtype))  # fmt: skip
     else:
-        target.memory.array = array
+        target.memory.hold(array)

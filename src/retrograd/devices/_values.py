@@ -30,6 +30,12 @@ class Memory:
         self.place = place  # the device, as users name it
         self.layout: Any = None  # made on demand
 
+    def hold(self, array: Any) -> None:
+        """Hold other contents, spread over a mesh of devices as they were."""
+        if self.place._mesh is not None and array.sharding != self.array.sharding:
+            array = _platforms.jax().device_put(array, self.array.sharding)
+        self.array = array
+
 
 class OnDeviceError(LooksAtValues):
     """Code that needs an array on the CPU was given a value on a device."""
@@ -105,7 +111,11 @@ class DeviceValue(Lifted):
     def host(self) -> Any:
         """The elements as a NumPy array, a copy."""
         _pending.check()
-        return np.array(self.array)
+        array = self.array
+        if not array.is_fully_addressable:  # other processes have some of it
+            array = _platforms.jax().device_put(array, _platforms.target(self.memory.place))
+            return np.array(array.addressable_data(0))
+        return np.array(array)
 
     @property
     def inner(self) -> Any:
@@ -134,8 +144,12 @@ class DeviceValue(Lifted):
     def detached(self) -> Lifted:
         return self
 
-    def as_gradient(self) -> Lifted:
-        return self.apart()
+    def as_gradient(self, like: Any = None) -> Lifted:
+        found = self.apart()
+        if isinstance(like, DeviceValue) and like.memory.place._mesh is not None:
+            found.memory.array, array = like.array, found.memory.array
+            found.memory.hold(array)
+        return found
 
     def placed(self, x: Any) -> Any:
         return put(x, self.memory.place)
@@ -146,7 +160,9 @@ class DeviceValue(Lifted):
 
     def filled(self, value: Any) -> DeviceValue:
         """A new value like this one, whose elements are all the same."""
-        return filled(self.shape, self.dtype, value, self.memory.place)
+        place = self.memory.place
+        where = None if place._mesh is None else self.array.sharding
+        return filled(self.shape, self.dtype, value, place, where)
 
     def update(self, kernel: Any, operands: Any, numbers: Any) -> None:
         """Do what a kernel of an optimizer does to this parameter and its state."""
@@ -208,21 +224,28 @@ def seen(x: Any) -> Any:
 # -- to and from devices ---------------------------------------------------------------------
 
 
-def put(data: Any, place: Any) -> DeviceValue:
-    """A copy of an array, or of a value on another device, on a device."""
-    target = _platforms.device_of(place.type, place.index)
+def put(data: Any, place: Any, where: Any = None) -> DeviceValue:
+    """A copy of an array, or of a value on another device, on a device, or on those of a mesh as
+    ``where`` says, a sharding of JAX."""
+    jax = _platforms.jax()
+    target = _platforms.target(place) if where is None else where
     given = data.array if isinstance(data, DeviceValue) else np.array(data)
-    with _platforms.jax().enable_x64(True):
-        found = _platforms.jax().device_put(given, target)
+    with jax.enable_x64(True):
+        if isinstance(data, DeviceValue) or getattr(target, "is_fully_addressable", True):
+            found = jax.device_put(given, target)
+        else:  # other processes put the rest there
+            found = jax.make_array_from_callback(given.shape, target, given.__getitem__)
     if found is given:
         found = found.copy()
     return DeviceValue(Memory(found, numbered(place)), tuple(data.shape), data.dtype)
 
 
-def filled(shape: tuple[int, ...], dtype: Any, value: Any, place: Any) -> DeviceValue:
+def filled(
+    shape: tuple[int, ...], dtype: Any, value: Any, place: Any, where: Any = None
+) -> DeviceValue:
     """A new value whose elements are all the same."""
-    target = _platforms.device_of(place.type, place.index)
     jax = _platforms.jax()
+    target = _platforms.target(place) if where is None else where
     with jax.enable_x64(True):
         found = jax.numpy.full(shape, value, dtype, device=target)
     return DeviceValue(Memory(found, numbered(place)), shape, dtype)
@@ -230,6 +253,6 @@ def filled(shape: tuple[int, ...], dtype: Any, value: Any, place: Any) -> Device
 
 def numbered(place: Any) -> Any:
     """A device with its index, as tensors know it."""
-    if place.index is not None:
+    if place.index is not None or place._mesh is not None:
         return place
     return type(place)(place.type, _platforms.current(place.type))

@@ -172,8 +172,8 @@ class Lifted:
         """The elements, where they can be known."""
         self.refuse("the elements")
 
-    def as_gradient(self) -> Lifted:
-        """The value as a gradient that nobody else may write."""
+    def as_gradient(self, like: Any = None) -> Lifted:
+        """The value as a gradient that nobody else may write, for a leaf that holds ``like``."""
         return self
 
     def placed(self, x: Raw) -> Any:

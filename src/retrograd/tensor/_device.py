@@ -42,6 +42,7 @@ class device(ModeContext):  # noqa: N801 - PyTorch's name
 
     type: str
     index: int | None
+    _mesh: Any = None  # of devices, where tensors are spread over several
 
     def __init__(self, type: Any = "cpu", index: int | None = None) -> None:
         name = type
@@ -155,6 +156,9 @@ def is_on(data: Any, place: device) -> bool:
         kind = "meta" if on_meta(data) else "cpu"
         return place.type == kind
     own = value.memory.place
+    if own._mesh is not None or place._mesh is not None:
+        anywhere = place._mesh is None and place.index is None and own.type == place.type
+        return own._mesh is place._mesh or anywhere
     return own.type == place.type and place.index in (None, own.index)
 
 

@@ -48,7 +48,8 @@ def runs_on_host(line: Line) -> bool:
         return True
     if isinstance(operation, Control):
         return any(runs_on_host(x) for program in operation.programs for x in program.lines)
-    return isinstance(operation, Operation) and TABLE.get(operation.name) is not operation
+    listed = TABLE.get(operation.name) is operation or operation.name == "redistribute"
+    return isinstance(operation, Operation) and not listed
 
 
 def explain_host_lines(program: Program) -> None:

@@ -212,6 +212,15 @@ lowerings(
     triu=lambda x, diagonal: jnp.triu(x, diagonal),
 )
 
+# -- on a mesh of devices --------------------------------------------------------------------
+
+
+@lowering("redistribute")
+def _redistributed(x: Any, mesh: Any, placements: Any, source: Any, again: bool) -> Any:
+    x = lax.optimization_barrier(x) if again else x
+    return lax.with_sharding_constraint(x, mesh.sharding(placements, x.shape, partly=True))
+
+
 # -- frames around images --------------------------------------------------------------------
 
 

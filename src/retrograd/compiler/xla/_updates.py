@@ -119,7 +119,8 @@ def with_numbers(program: Program) -> Program:
     first = Line((*outputs, values, chosen), Kernel("optimizer_numbers", numbers), tuple(scalars),
                  {}, True, lines[0].place, False)  # fmt: skip
     body = [first, *[new.get(line, line) for line in program.lines]]
-    return Program(program.name, program.inputs, body, program.outputs, program.updates)
+    return Program(program.name, program.inputs, body, program.outputs, program.updates,
+                   program.gradients)  # fmt: skip
 
 
 @lowering(UPDATE)

@@ -1,0 +1,255 @@
+"""Meshes: devices that one program computes on together, under PyTorch's names.
+
+One process drives all of its devices, as in JAX; PyTorch has a process for each. A tensor on a mesh
+is one tensor of the whole shape, and XLA decides what its devices send to each other.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Sequence
+from typing import Any
+
+from retrograd import arrays
+from retrograd.autograd._wrap import Plug
+from retrograd.distributed import _groups, _objects, _ranks
+from retrograd.tensor._conversion import as_tensor
+from retrograd.tensor._device import device
+
+VIRTUAL = "XLA_FLAGS=--xla_force_host_platform_device_count"
+
+
+class OnMesh(device):
+    """The device of tensors that are on a mesh. What is created on it is whole on each device."""
+
+    never_changes = True  # so that programs that refer to it need not compare it at each call
+
+    def __init__(self, mesh: DeviceMesh) -> None:
+        super().__init__(mesh.device_type)
+        self._mesh = mesh
+
+    def clone(self) -> OnMesh:
+        return self
+
+    def __repr__(self) -> str:
+        return f"device(type='{self.type}', mesh={self._mesh.shape})"
+
+    def __str__(self) -> str:
+        return f"a mesh of {self._mesh.size()} devices '{self.type}'"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, OnMesh) and other._mesh is self._mesh
+
+    def __hash__(self) -> int:
+        return id(self._mesh)
+
+    def __reduce__(self) -> Any:
+        return device, (self.type,)
+
+
+class DeviceMesh:
+    """Devices in rows, columns and so on, whose dimensions tensors can be split along.
+
+    ``mesh["tp"]`` is a part of the dimensions. Placements on it leave those of the others as they
+    are. All tensors know the whole mesh as theirs.
+
+    Args:
+        device_type: ``"cuda"``, ``"tpu"``, ``"xla"``, or ``"cpu"``, which stands for ``"xla:cpu"``.
+        mesh: The numbers of the devices, as nested lists or as a tensor.
+        mesh_dim_names: A name for each dimension.
+
+    Example:
+        >>> mesh = DeviceMesh("cpu", [0])  # doctest: +SKIP
+    """
+
+    never_changes = True
+
+    def __init__(
+        self, device_type: str, mesh: Any, *, mesh_dim_names: Sequence[str] | None = None
+    ) -> None:
+        self.device_type = "xla:cpu" if device_type == "cpu" else device_type
+        self.mesh = as_tensor(mesh)
+        self.mesh_dim_names = None if mesh_dim_names is None else tuple(mesh_dim_names)
+        self._root = self
+        self._axes = self.mesh_dim_names or tuple(f"dim{i}" for i in range(self.ndim))
+        devices = Plug.devices()
+        devices.device_of(self.device_type, None)  # for the error if there is none
+        there = devices.everywhere(self.device_type)
+        numbers = self.mesh.flatten().tolist()
+        if max(numbers) >= len(there):
+            hint = f" {VIRTUAL}={len(numbers)} gives as many on the CPU, if it is set before JAX "
+            raise RuntimeError(
+                f"Mesh should not be bigger than default world size {len(there)}, but found "
+                f"{len(numbers)} ranks! There are {len(there)} devices '{self.device_type}'."
+                + (hint + "is first used." if self.device_type == "xla:cpu" else "")
+            )
+        np, jax = arrays.programs.numpy, devices.jax()
+        rows = np.array([there[i] for i in numbers], dtype=object).reshape(self.shape)
+        self._jax_mesh = jax.sharding.Mesh(rows, self._axes)
+        self._place = OnMesh(self)
+
+    @property
+    def ndim(self) -> int:
+        """The number of dimensions."""
+        return self.mesh.ndim
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The number of devices along each dimension."""
+        return tuple(self.mesh.shape)
+
+    def size(self, mesh_dim: int | None = None) -> int:
+        """The number of devices, of all or along one dimension.
+
+        Args:
+            mesh_dim: The dimension.
+
+        Returns:
+            An integer.
+        """
+        return math.prod(self.shape) if mesh_dim is None else self.shape[mesh_dim]
+
+    def __getitem__(self, names: str | tuple[str, ...]) -> DeviceMesh:
+        names = (names,) if isinstance(names, str) else tuple(names)
+        known = self.mesh_dim_names
+        if known is None:
+            raise RuntimeError("Cannot slice a DeviceMesh without mesh_dim_names!")
+        if not names or any(name not in known for name in names):
+            raise KeyError(
+                f"Invalid mesh_dim_names {names} specified. Valid mesh_dim_names are {[*known]}."
+            )
+        part = object.__new__(DeviceMesh)
+        part.device_type, part._root, part._place = self.device_type, self._root, self._place
+        part._jax_mesh, part._axes, part.mesh_dim_names = self._jax_mesh, names, names
+        index = tuple(slice(None) if name in names else 0 for name in known)
+        rest = [name for name in known if name in names]
+        part.mesh = self.mesh[index].permute([rest.index(name) for name in names])
+        return part
+
+    def get_coordinate(self) -> tuple[int, ...]:
+        """The position in the mesh of the first device that this process drives.
+
+        Returns:
+            An index for each dimension.
+        """
+        jax = Plug.devices().jax()
+        own = [d.process_index == jax.process_index() for d in self._jax_mesh.devices.flat]
+        number = own.index(True)
+        return tuple(number // math.prod(self._root.shape[i + 1 :]) % self._root.shape[i]
+                     for i in map(self._root._axes.index, self._axes))  # fmt: skip
+
+    def sharding(self, placements: Sequence[Any], shape: Any, partly: bool = False) -> Any:
+        """JAX's words for placements of a tensor, one for each dimension of the mesh.
+
+        Args:
+            placements: ``Shard`` or ``Replicate``.
+            shape: The shape of the tensor.
+            partly: Whether XLA decides about the dimensions of the whole mesh that this is a part
+                of, and not of others.
+
+        Returns:
+            A ``NamedSharding``.
+        """
+        sharding = Plug.devices().jax().sharding
+        axes: list[list[str]] = [[] for _ in shape]
+        for axis, placement in zip(self._axes, placements, strict=False):
+            if (dim := getattr(placement, "dim", None)) is not None:
+                if not -len(shape) <= dim < len(shape):
+                    raise ValueError(f"Sharding dim {dim} greater than tensor ndim {len(shape)}")
+                axes[dim].append(axis)
+        for dim, names in enumerate(axes):
+            parts = math.prod(self._jax_mesh.shape[name] for name in names)
+            if not partly and shape[dim] % parts:
+                raise ValueError(
+                    f"dimension {dim} of a tensor of shape {tuple(shape)} cannot be split into "
+                    f"{parts} equal parts, which is what a mesh takes: choose another dimension, "
+                    "Replicate(), or pad it"
+                )
+        free = sharding.PartitionSpec.UNCONSTRAINED if partly and self._root is not self else None
+        spec = sharding.PartitionSpec(*[tuple(names) or free for names in axes])
+        return sharding.NamedSharding(self._jax_mesh, spec)
+
+    def __repr__(self) -> str:
+        sizes = [str(n) for n in self.shape]
+        if self.mesh_dim_names is not None:
+            sizes = [f"{a}={n}" for a, n in zip(self.mesh_dim_names, sizes, strict=True)]
+        return f"DeviceMesh(({', '.join(sizes)}), '{self.device_type}')"
+
+
+def init_device_mesh(
+    device_type: str, mesh_shape: Sequence[int], *, mesh_dim_names: Sequence[str] | None = None
+) -> DeviceMesh:
+    """A mesh of the first devices, in order.
+
+    On the CPU, JAX makes as many virtual devices if it has not been used yet. In several processes
+    (``mpiexec -n 2 python train.py``, after ``init_process_group("mpi")``) the devices are those
+    of all processes, which then have to do the same in the same order.
+
+    Args:
+        device_type: ``"cuda"``, ``"tpu"``, ``"xla"``, or ``"cpu"``, which stands for ``"xla:cpu"``.
+        mesh_shape: The number of devices along each dimension.
+        mesh_dim_names: A name for each dimension.
+
+    Returns:
+        The mesh.
+
+    Example:
+        >>> mesh = init_device_mesh("cpu", (2, 4), mesh_dim_names=("dp", "tp"))  # doctest: +SKIP
+        >>> mesh["tp"]  # doctest: +SKIP
+        DeviceMesh((tp=4), 'xla:cpu')
+    """
+    shape = tuple(mesh_shape)
+    if ":" in device_type and device_type != "xla:cpu":
+        raise RuntimeError(f"Device type with index is not supported but got {device_type}. ")
+    if mesh_dim_names is not None and len(set(mesh_dim_names)) != len(mesh_dim_names):
+        raise RuntimeError(
+            "Each mesh_dim_name must be unique. Found repeated mesh_dim_name in mesh_dim_names "
+            f"{tuple(mesh_dim_names)}"
+        )
+    if mesh_dim_names is not None and len(mesh_dim_names) != len(shape):
+        raise RuntimeError(
+            "mesh_shape and mesh_dim_names should have same length! Found len(mesh_dim_names): "
+            f"{len(mesh_dim_names)} and len(mesh_shape):{len(shape)}."
+        )
+    processes = _ranks.get_world_size() if _groups.is_initialized() else 1
+    if device_type in ("cpu", "xla:cpu"):
+        _make_virtual_devices(math.prod(shape) // processes)
+    if processes > 1:
+        _join(processes)
+    numbers = as_tensor([*range(math.prod(shape))]).reshape(shape)
+    return DeviceMesh(device_type, numbers, mesh_dim_names=mesh_dim_names)
+
+
+def _make_virtual_devices(count: int) -> None:
+    """Have JAX make devices on the CPU, if nobody has said how many and it has made none yet."""
+    jax = Plug.devices().jax()
+    if VIRTUAL.partition("=")[2] not in os.environ.get("XLA_FLAGS", ""):
+        try:
+            jax.config.update("jax_num_cpu_devices", count)
+        except RuntimeError:  # it has made them: the mesh says if they are too few
+            return
+
+
+_joined: list[int] = []
+
+
+def _join(processes: int) -> None:
+    """Have JAX's runtimes in the processes of the process group find each other."""
+    if _joined:
+        return
+    _joined.append(processes)
+    rank = _ranks.get_rank()
+    address = [_free_address() if rank == 0 else None]
+    _objects.broadcast_object_list(address, src=0)
+    Plug.devices().jax().distributed.initialize(address[0], processes, rank)
+
+
+def _free_address() -> str:
+    """A host and a port that the first process can be reached at."""
+    import socket
+
+    with socket.socket() as found:
+        found.bind(("", 0))
+        port = found.getsockname()[1]
+    return f"{socket.gethostname()}:{port}"

@@ -1,0 +1,297 @@
+"""DTensor: its attributes, how tensors get on a mesh, and how they are placed there anew."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+from retrograd import arrays
+from retrograd.autograd._wrap import Plug, wrap
+from retrograd.distributed.device_mesh import DeviceMesh
+from retrograd.distributed.tensor._placements import Partial, Placement, Replicate, Shard
+from retrograd.ops._lifted import Lifted, device_value, tracer
+from retrograd.ops._operation import Linear
+from retrograd.tensor import _creation, _randoms
+from retrograd.tensor._device import device
+from retrograd.tensor._fast import bind
+from retrograd.tensor._moving import moved
+from retrograd.tensor._tensor import Tensor
+
+
+def mesh_of(x: Any) -> DeviceMesh | None:
+    """The mesh that a tensor is on; None if it is not on one."""
+    if not isinstance(x, Tensor):
+        return None
+    mesh: DeviceMesh | None = x.device._mesh
+    return mesh
+
+
+class _Kind(type):
+    def __instancecheck__(cls, x: Any) -> bool:
+        return mesh_of(x) is not None
+
+
+class DTensor(metaclass=_Kind):
+    """The kind of tensors on a mesh: what ``isinstance`` is asked for.
+
+    Such a tensor is a ``Tensor`` with a few attributes more: ``device_mesh``, ``placements``,
+    ``redistribute(device_mesh=None, placements=None)``, ``full_tensor()`` and ``to_local()``.
+    """
+
+    @staticmethod
+    def from_local(
+        local_tensor: Any, device_mesh: DeviceMesh, placements: Sequence[Placement] | None = None,
+        *, run_check: bool = False,
+    ) -> Any:  # fmt: skip
+        """A tensor on a mesh from what each process holds of it. One process holds all of it.
+
+        Args:
+            local_tensor: The tensor.
+            device_mesh: The mesh.
+            placements: One for each dimension of the mesh; ``Replicate()`` by default.
+            run_check: Accepted for compatibility; it has no effect.
+
+        Returns:
+            The tensor on the mesh, with the history of the given one.
+        """
+        jax = Plug.devices().jax()
+        if jax.process_count() > 1:
+            raise NotImplementedError(
+                "from_local() in several processes: pass the whole tensor to distribute_tensor() "
+                "in each of them"
+            )
+        return spread(local_tensor, device_mesh, _checked(device_mesh, placements))
+
+
+def _checked(mesh: DeviceMesh, placements: Sequence[Any] | None) -> tuple[Any, ...]:
+    found = (Replicate(),) * mesh.ndim if placements is None else tuple(placements)
+    if len(found) != mesh.ndim:
+        raise ValueError(
+            "`placements` must have the same length as `device_mesh.ndim`! Found placements "
+            f"length: {len(found)}, and device_mesh.ndim: {mesh.ndim}."
+        )
+    if any(isinstance(p, Partial) for p in found):
+        raise RuntimeError("redistributing to Partial is for internal use only!")
+    return found
+
+
+# -- placements of a tensor --------------------------------------------------------------------
+
+
+def placements_of(x: Any) -> tuple[Any, ...]:
+    """The placements of a tensor on its mesh, one for each dimension of that."""
+    mesh, value = mesh_of(x), device_value(x)
+    assert mesh is not None
+    if value is None:
+        raise RuntimeError("placements are not known while a function is compiled: XLA decides")
+    where: dict[str, int] = {}
+    for dim, names in enumerate(value.array.sharding.spec):
+        where.update(dict.fromkeys((names,) if isinstance(names, str) else names or (), dim))
+    return tuple(Shard(where[a]) if a in where else Replicate() for a in mesh._axes)
+
+
+def _moved_to(self: Any, mesh: Any, placements: Any, source: Any, again: bool) -> Any:
+    if not isinstance(self, Lifted):  # in a program that is being traced
+        return arrays.copy(self)
+    return Plug.devices().put(self, mesh._place, mesh.sharding(placements, self.shape))
+
+
+# Its gradient is placed as its operand is. ``again`` has a program do it a second time, where it
+# would otherwise keep what it got the first time.
+redistribute_op: Linear = Linear(
+    "redistribute", _moved_to, inputs=("self",),
+    rules={"self": lambda g, mesh, placements, source: g if source is None else redistribute_op(
+        g, mesh=mesh._root, placements=source, source=None, again=False)},
+    node="RedistributeBackward", dtypes="free", rearranges=True, table={},
+)  # fmt: skip
+bind(redistribute_op)
+
+
+def redistribute(x: Any, mesh: DeviceMesh | None, placements: Sequence[Any] | None) -> Any:
+    own = mesh_of(x)
+    assert own is not None
+    mesh = own if mesh is None else mesh
+    wanted = _checked(mesh, placements)
+    if mesh._root is not own:
+        raise NotImplementedError("redistribute() to another mesh: full_tensor() and distribute it")
+    source = None
+    if device_value(x) is not None:  # with what is known of the other dimensions
+        source = placements_of(x)
+        now = dict(zip(own._axes, source, strict=True)) | dict(zip(mesh._axes, wanted, strict=True))
+        mesh, wanted = own, tuple(now.values())
+    return redistribute_op(x, mesh=mesh, placements=wanted, source=source, again=False)
+
+
+def spread(x: Any, mesh: DeviceMesh, placements: Sequence[Any]) -> Any:
+    """A tensor from anywhere on a mesh, with its history."""
+    return redistribute(x if mesh_of(x) else moved(x, mesh._place), mesh, placements)
+
+
+# -- attributes of tensors that are on a mesh --------------------------------------------------
+
+
+class _OfMesh:
+    """An attribute that tensors have if they are on a mesh."""
+
+    def __init__(self, function: Callable[..., Any], is_method: bool) -> None:
+        self.function = function
+        self.is_method = is_method
+        self.__doc__ = function.__doc__
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self.name = name
+
+    def __get__(self, x: Any, owner: Any = None) -> Any:
+        if x is None:
+            return self
+        if mesh_of(x) is None:
+            raise AttributeError(f"'Tensor' object has no attribute '{self.name}'")
+        return partial(self.function, x) if self.is_method else self.function(x)
+
+
+def _redistribute(
+    x: Any, device_mesh: DeviceMesh | None = None, placements: Sequence[Any] | None = None,
+    *, async_op: bool = False,
+) -> Any:  # fmt: skip
+    """The tensor with other placements."""
+    return redistribute(x, device_mesh, placements)
+
+
+def _full_tensor(x: Any, *, grad_placements: Any = None) -> Any:
+    """The whole tensor, on the first device of this process."""
+    mesh: Any = mesh_of(x)
+    return moved(x, _first_device(mesh))
+
+
+def _to_local(x: Any, *, grad_placements: Any = None) -> Any:
+    """What the first device of this process holds of the tensor."""
+    mesh: Any = mesh_of(x)
+    index = mesh.sharding(placements_of(x), x.shape).addressable_devices_indices_map(
+        tuple(x.shape)
+    )[_first(mesh)]
+    return moved(x[index], _first_device(mesh))
+
+
+def _first(mesh: DeviceMesh) -> Any:
+    """JAX's device of this process that comes first in a mesh."""
+    number = Plug.devices().jax().process_index()
+    return next(d for d in mesh._jax_mesh.devices.flat if d.process_index == number)
+
+
+def _first_device(mesh: DeviceMesh) -> device:
+    return device(mesh.device_type, Plug.devices().all_of(mesh.device_type).index(_first(mesh)))
+
+
+for _name, _function, _is_method in (
+    ("device_mesh", mesh_of, False), ("placements", placements_of, False),
+    ("redistribute", _redistribute, True), ("full_tensor", _full_tensor, True),
+    ("to_local", _to_local, True),
+):  # fmt: skip
+    _attribute = _OfMesh(_function, _is_method)
+    _attribute.name = _name
+    setattr(Tensor, _name, _attribute)
+
+
+# -- to a mesh ---------------------------------------------------------------------------------
+
+
+def distribute_tensor(
+    tensor: Any, device_mesh: DeviceMesh, placements: Sequence[Placement] | None = None,
+    *, src_data_rank: int | None = 0,
+) -> Any:  # fmt: skip
+    """A tensor on a mesh of devices.
+
+    Args:
+        tensor: The whole tensor, on any device. In several processes, the same in each.
+        device_mesh: The mesh.
+        placements: One for each dimension of the mesh; ``Replicate()`` by default.
+        src_data_rank: Accepted for compatibility; it has no effect.
+
+    Returns:
+        A leaf, which requires grad if the given tensor does.
+
+    Example:
+        >>> x = distribute_tensor(torch.ones(8, 2), mesh, [Shard(0)])  # doctest: +SKIP
+        >>> x.placements  # doctest: +SKIP
+        (Shard(dim=0),)
+    """
+    wanted = _checked(device_mesh, placements)
+    if mesh_of(tensor) is not None or tracer() is not None:
+        return spread(tensor, device_mesh, wanted)
+    where = device_mesh.sharding(wanted, tensor.shape)
+    made = wrap(Plug.devices().put(tensor.detach()._data, device_mesh._place, where))
+    return made.requires_grad_(tensor.requires_grad)
+
+
+def place(parameter: Any, mesh: DeviceMesh, placements: Sequence[Any]) -> None:
+    """Put a parameter on a mesh. It stays the same object, since optimizers refer to it."""
+    with_grad = parameter.grad
+    parameter.data = distribute_tensor(parameter.detach(), mesh, placements)
+    if with_grad is not None:
+        parameter.grad = distribute_tensor(with_grad.detach(), mesh, placements)
+
+
+def distribute_module(
+    module: Any, device_mesh: DeviceMesh, partition_fn: Callable[..., Any] | None = None,
+    input_fn: Callable[..., Any] | None = None, output_fn: Callable[..., Any] | None = None,
+) -> Any:  # fmt: skip
+    """Put the parameters and buffers of a module on a mesh.
+
+    Args:
+        module: The module.
+        device_mesh: The mesh.
+        partition_fn: Called with the name of each part of the module, the part, and the mesh, to
+            place its parameters. What it leaves is replicated.
+        input_fn: Called with the module, its inputs and the mesh before ``forward``. What it
+            returns, if not None, replaces the inputs.
+        output_fn: Called with the module, its output and the mesh after ``forward``.
+
+    Returns:
+        The module. Its parameters stay the same objects.
+
+    Example:
+        >>> model = distribute_module(torch.nn.Linear(2, 1), mesh)  # doctest: +SKIP
+    """
+    for name, part in module.named_modules():
+        if partition_fn is not None:
+            partition_fn(name, part, device_mesh)
+    for parameter in module.parameters():
+        if mesh_of(parameter) is None:
+            place(parameter, device_mesh, _checked(device_mesh, None))
+    for part in module.modules():
+        for name, buffer in part._buffers.items():
+            if buffer is not None and mesh_of(buffer) is None:
+                part._buffers[name] = distribute_tensor(buffer, device_mesh)
+    if input_fn is not None:
+        module.register_forward_pre_hook(lambda part, args: input_fn(part, args, device_mesh))
+    if output_fn is not None:
+        module.register_forward_hook(lambda part, _, found: output_fn(part, found, device_mesh))
+    return module
+
+
+def _on_mesh(create: Callable[..., Any]) -> Callable[..., Any]:
+    def function(
+        *args: Any, device_mesh: DeviceMesh, placements: Sequence[Any] | None = None, **options: Any
+    ) -> Any:
+        return distribute_tensor(create(*args, **options), device_mesh, placements)
+
+    function.__name__ = function.__qualname__ = create.__name__
+    function.__doc__ = f"""A tensor as ``torch.{create.__name__}`` makes it, on a mesh.
+
+Args:
+    *args: The arguments of ``torch.{create.__name__}``.
+    device_mesh: The mesh.
+    placements: One for each dimension of the mesh; ``Replicate()`` by default.
+    **options: The options of ``torch.{create.__name__}``.
+
+Returns:
+    The tensor.
+"""
+    return function
+
+
+zeros, ones, empty, full = map(_on_mesh, (
+    _creation.zeros, _creation.ones, _creation.empty, _creation.full,
+))  # fmt: skip
+rand, randn = _on_mesh(_randoms.rand), _on_mesh(_randoms.randn)
