@@ -319,7 +319,7 @@ def test_a_compiled_step_stays_on_the_device(optimizer: Any) -> None:
     del old
     memory = net[0].weight._data.memory
     parts = [p for s in run.last.function.steps for p in getattr(s[0], "variants", {}).values()]
-    assert any(given for part in parts for _, given in part.calls)
+    assert any(given for part in parts for _, given, _ in part.calls)
     before = net[0].weight.detach().clone()
     run(x, y)
     assert net[0].weight._data.memory is memory
