@@ -77,7 +77,7 @@ def test_every_primitive_has_a_lowering_or_a_reason() -> None:
     assert len(set(reasons) - random - sized) <= 27  # Bessel functions, polynomials, LAPACK
     # What is no operation of the table: lines that only programs have.
     kernels = {"put", "in_rows", "in_layout_of", "optimizer_update",
-               "branch", "while_loop", "scan"}  # fmt: skip
+               "branch", "while_loop", "scan", "redistribute"}  # fmt: skip
     composites = COMPOSITES | {f"{name}_backward" for name in COMPOSITES}
     assert composites <= set(lowered)
     assert not set(lowered) - primitives - kernels - composites
