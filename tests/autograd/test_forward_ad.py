@@ -544,3 +544,35 @@ def test_a_pass_in_a_dual_level_adds_to_a_gradient_that_is_there() -> None:
         (dual * dual).sum().backward()
     assert w.grad is not None
     assert w.grad.tolist() == [3.0, 5.0]
+
+
+def test_gradients_of_an_unrecorded_pass_in_a_dual_level_have_no_history() -> None:
+    w = retrograd.tensor([1.0, 2.0], requires_grad=True)
+    with retrograd.autograd.forward_ad.dual_level():
+        dual = retrograd.autograd.forward_ad.make_dual(w, retrograd.tensor([1.0, 3.0]))
+        (first,) = retrograd.autograd.grad((dual**3).sum(), w)
+        (dual**3).sum().backward()
+        (dual**3).sum().backward()
+        assert w.grad is not None
+        for g, times in ((first, 1.0), (w.grad, 2.0)):
+            assert (g.grad_fn, g.requires_grad) == (None, False)
+            value, tangent = retrograd.autograd.forward_ad.unpack_dual(g)
+            assert value.grad_fn is tangent.grad_fn is None
+            assert tangent.tolist() == [6.0 * times, 36.0 * times]
+    assert w.grad.grad_fn is None
+
+
+def test_a_recorded_pass_in_a_dual_level_accumulates() -> None:
+    w = retrograd.tensor([1.0, 2.0], requires_grad=True)
+    with retrograd.autograd.forward_ad.dual_level():
+        dual = retrograd.autograd.forward_ad.make_dual(w, retrograd.tensor([1.0, 3.0]))
+        with pytest.warns(UserWarning, match="reference cycle"):
+            (dual**3).sum().backward(create_graph=True)
+            (dual**3).sum().backward(create_graph=True)
+        assert w.grad is not None
+        assert repr(w.grad).count("grad_fn") == 1
+        value, tangent = retrograd.autograd.forward_ad.unpack_dual(w.grad)
+        assert (value.tolist(), tangent.tolist()) == ([6.0, 24.0], [12.0, 72.0])
+        (third,) = retrograd.autograd.grad(tangent.sum(), w)
+        assert third.tolist() == [12.0, 36.0]
+    w.grad = None

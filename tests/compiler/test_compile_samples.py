@@ -22,7 +22,7 @@ from retrograd.compiler import _tiles
 # otherwise, so that sums are rounded in another order. The program still gives what its trace gave.
 ROUNDED = re.compile(
     r"max_norm|embedding(_bag)?\(eb\d, \(?(w|ebw)|solve_triangular|lu_solve|tensorsolve|lstsq"
-    r"|einsum\('ij,kl->lk'|histc|bilinear"
+    r"|einsum\('ij,kl->lk'|bilinear"
 )
 DTYPES = ("float32", "complex128", "bfloat16")
 TILED = ("activations", "grids", "losses", "pointwise")  # which have many elementwise operations

@@ -106,6 +106,18 @@ def test_arithmetic_with_numbers_to_the_bit(torch: Any, number: float) -> None:
         assert np.array_equal(ours.float(), theirs.float(), equal_nan=True), expression
 
 
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16", "float32"])
+@pytest.mark.parametrize("bins", [(20, -3, 3), (7, -1, 2.7), (30, 0, 0)])
+def test_bins_of_a_histogram(torch: Any, bins: tuple[int, float, float], dtype: str) -> None:
+    """Each step that leads to the index of a bin is rounded, as in PyTorch."""
+    values = np.linspace(-3, 3, 1001, dtype="f4")
+    expected = torch.histc(torch.tensor(values).to(getattr(torch, dtype)), *bins).tolist()
+    x = retrograd.tensor(values).to(getattr(retrograd, dtype))
+    assert retrograd.histc(x, *bins).tolist() == expected
+    assert retrograd.compile(lambda x: retrograd.histc(x, *bins))(x).tolist() == expected
+    assert retrograd.func.vmap(lambda x: retrograd.histc(x, *bins))(x[None])[0].tolist() == expected
+
+
 def test_writes_and_history(torch: Any) -> None:
     found = []
     for t in (torch, retrograd):

@@ -458,7 +458,8 @@ def counts_in_range(x: Raw, bins: int, low: float, high: float) -> Raw:
     values = np.reshape(x, -1)
     values = values[(values >= low) & (values <= high)]
     kind = values.dtype.type
-    indices = ((values - kind(low)) / kind(high - low) * kind(bins)).astype(np.int64)
+    width = kind(high) - kind(low)
+    indices = ((values - kind(low)) * kind(bins) / width).astype(np.int64)  # PyTorch's order
     counts = np.bincount(np.minimum(indices, bins - 1), minlength=bins)
     return counts.astype(x.dtype)
 

@@ -476,6 +476,7 @@ def _gradients(
         if g is not None and not recorded:  # others may hold the same array
             leaf = getattr(targets[i], "_data", None)
             like = leaf if isinstance(leaf, Lifted) else None  # which may be on a device
-            g = wrap(copies.clone(g) if isinstance(g, Lifted) else arrays.owned(g, like))
+            g = copies.clone(g).as_gradient() if isinstance(g, Lifted) else arrays.owned(g, like)
+            g = wrap(g)
         gradients.append(g)
     return gradients

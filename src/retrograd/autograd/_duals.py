@@ -145,13 +145,25 @@ class Dual(Lifted):
         """The value alone, which does not move."""
         return Dual(self.level, as_tensor(self.primal).detach(), None)
 
+    def as_gradient(self) -> Lifted:
+        """The value and its tangent as an unrecorded pass gives them: without a history. What a
+        transform computes may have one, which leads outside of it."""
+        if not self.level.transparent or modes.running is not None:
+            return self
+        tangent = None if self.tangent is None else as_tensor(self.tangent).detach()
+        return Dual(self.level, as_tensor(self.primal).detach(), tangent)
+
+    def plus(self, g: Any) -> Any:
+        return super().plus(g).as_gradient()
+
     def text(self, suffixes: str) -> str:
         primal = as_tensor(self.primal)
         if self.level.closed:
             return repr(primal)
         tangent = self.tangent
         shown = "" if tangent is None else f", tangent={as_tensor(tangent).detach()!r}"
-        return f"{repr(primal)[:-1]}{shown}{suffixes})"
+        text = repr(primal)[:-1]
+        return f"{text}{shown}{'' if text.endswith(suffixes) else suffixes})"
 
 
 class DualLevel(Level):

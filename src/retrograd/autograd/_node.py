@@ -313,7 +313,7 @@ class AccumulateGrad(CallableNode):
                 if have is None:
                     meta.grad = wrap(owned(g, variable._data))
                 elif isinstance(g, Lifted) and not isinstance(have._data, Lifted):
-                    have._data = Lifted.operations["add"](have._data, g)
+                    have._data = Lifted.operations["add"](have._data, g.as_gradient())
                 elif can_add_to(have._data):
                     add_to(have._data, g, have._data)
                     version = have._version_counter
@@ -394,6 +394,7 @@ class AccumulateGrad(CallableNode):
 def _own_tensor(g: Any) -> Any:
     """A copy of a gradient, with its history: others may hold the same tensor, and ``.grad`` is
     written in place later."""
-    copied = copies.copy(wrap(arrays.zeros_like(g._data)), g)
-    copied._data = arrays.copy(copied._data)
+    copied = copies.copy(wrap(copies.zeros_like(g._data)), g)
+    if not isinstance(copied._data, Lifted):
+        copied._data = arrays.copy(copied._data)
     return copied

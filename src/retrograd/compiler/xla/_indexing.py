@@ -272,8 +272,8 @@ def _count_nonzero(x: Any, dim: Any) -> Any:
 def _histc(x: Any, bins: int, min: float, max: float) -> Any:
     values = x.reshape(-1)
     inside = (values >= min) & (values <= max)
-    low, width = jnp.asarray(min, x.dtype), jnp.asarray(max - min, x.dtype)
-    places = ((values - low) / width * jnp.asarray(bins, x.dtype)).astype("int64")
+    low, high = jnp.asarray(min, x.dtype), jnp.asarray(max, x.dtype)
+    places = ((values - low) * jnp.asarray(bins, x.dtype) / (high - low)).astype("int64")
     places = jnp.where(inside, jnp.clip(places, 0, bins - 1), bins)
     return jnp.zeros(bins + 1, "int64").at[places].add(1)[:bins]
 

@@ -202,16 +202,20 @@ def histc(input: Any, bins: int = 100, min: float = 0, max: float = 0) -> Any:
     if min > max:
         raise RuntimeError("torch.histc: max must be larger than min")
     kernel("histogram_cpu", "biuc")(values)
+    if values.dtype.kind == "V":  # PyTorch rounds every step to bfloat16
+        return _histc_by_operations(input, int(bins), min, max)
     return histc_op(input, bins=int(bins), min=min, max=max)
 
 
 def _histc_by_operations(input: Any, bins: int, low: Any, high: Any) -> Any:
-    """``histc`` of values that stand under a transform: each entry of a batch may have a range of
-    its own."""
+    """``histc`` by operations that round to the dtype of the values: of those that stand under a
+    transform, where each entry of a batch may have a range of its own, and of bfloat16."""
     values = linear.reshape(input.detach(), (numel(input.shape),))
     if low == high:
         low, high = _range_of(values, low, high, 1)
-    indices = (values - low) / (high - low) * bins
+    else:
+        low, high = (values.new_full((), x) for x in (low, high))
+    indices = (values - low) * bins / (high - low)
     return _counts(values, None, indices, low, high, bins)
 
 
