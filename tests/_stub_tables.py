@@ -170,9 +170,12 @@ Tensor.resize_(self, sizes: Shape, *, memory_format: MemoryFormat | None = None)
 resize_as_(input: Tensor, the_template: Tensor, *, memory_format: MemoryFormat | None = None) -> Tensor
 Tensor.resize_as_(self, the_template: Tensor, *, memory_format: MemoryFormat | None = None) -> Tensor
 Tensor.as_subclass(self, cls: type[Any]) -> Any
-Tensor.to_sparse(self, sparse_dim: int | None = None, *, layout: Any = "torch.sparse_coo", blocksize: Any = None, dense_dim: int | None = None) -> Any
+Tensor.to_sparse(self, sparse_dim: int | None = None, *, layout: Any = None, blocksize: Any = None, dense_dim: int | None = None) -> Any
 Tensor.sparse_mask(self, mask: Any) -> Any
-Tensor.to_sparse_csr(self) -> Any
+Tensor.to_sparse_csr(self, dense_dim: int | None = ...) -> Any
+Tensor.to_sparse_csc(self, dense_dim: int | None = ...) -> Any
+Tensor.to_sparse_bsr(self, blocksize: Sequence[int], dense_dim: int | None = ...) -> Any
+Tensor.to_sparse_bsc(self, blocksize: Sequence[int], dense_dim: int | None = ...) -> Any
 Tensor.to_dense(self) -> Tensor
 Tensor.storage(self) -> Any
 Tensor._typed_storage(self) -> Any

@@ -76,8 +76,10 @@ from retrograd.tensor._memory_formats import (
     channels_last,
     channels_last_3d,
     contiguous_format,
+    layout,
     memory_format,
     preserve_format,
+    strided,
 )
 from retrograd.tensor._public import names_in as _names_in
 from retrograd.tensor._public import namespace as _namespace
@@ -97,7 +99,7 @@ from retrograd.tensor._tensor import Size, Tensor
 # Functions of tensors are put into this module when they are first used. Among them are names that
 # Python has too (sum, abs, all...), so nothing in this module may use those for Python's own.
 bool, float, int = _dtypes.bool_, _dtypes.float32, _dtypes.int32  # noqa: A001
-strided, newaxis = "strided", None
+newaxis = None
 inf, nan, pi, e = _math.inf, _math.nan, _math.pi, _math.e
 __version__ = "0.1.0"
 
@@ -147,9 +149,11 @@ _LATER = {
     "autocast": "amp", "get_autocast_dtype": "amp", "is_autocast_available": "amp",
     "is_autocast_enabled": "amp",
     "load": "files", "save": "files", "compile": "compiler",
-    "sparse_coo": "sparse", "sparse_coo_tensor": "sparse", "sparse_csc": "sparse",
-    "sparse_csr": "sparse", "sparse_csr_tensor": "sparse", "spmm": "sparse",
-    "dsmm": "sparse",
+    **dict.fromkeys((
+        "sparse_coo", "sparse_csr", "sparse_csc", "sparse_bsr", "sparse_bsc", "sparse_coo_tensor",
+        "sparse_compressed_tensor", "sparse_csr_tensor", "sparse_csc_tensor", "sparse_bsr_tensor",
+        "sparse_bsc_tensor", "spmm", "dsmm",
+    ), "sparse"),
     **dict.fromkeys(_OLDER, "tensor._legacy"),
     **dict.fromkeys(("chalf", *[t.name for t in _dtypes.ABSENT]), "arrays._dtypes"),
     "_protocols": "numpy_protocols", "_assert": "_utils", "_assert_async": "_utils",
@@ -210,10 +214,10 @@ __all__ = [
     "iinfo", "inf", "inference_mode", "initial_seed", "int", "int8", "int16", "int32", "int64",
     "is_anomaly_check_nan_enabled", "is_anomaly_enabled", "is_autocast_available",
     "is_autocast_enabled", "is_complex", "is_floating_point", "is_grad_enabled", "is_inference",
-    "is_inference_mode_enabled", "is_tensor", "kaiser_window", "linspace", "load", "logspace",
-    "long", "manual_seed", "memory_format", "nan", "newaxis", "no_grad", "normal", "numel", "ones",
-    "ones_like", "pi", "preserve_format", "promote_types", "rand", "rand_like", "randint",
-    "randint_like", "randn", "randn_like", "randperm", "range", "result_type", "save",
+    "is_inference_mode_enabled", "is_tensor", "kaiser_window", "layout", "linspace", "load",
+    "logspace", "long", "manual_seed", "memory_format", "nan", "newaxis", "no_grad", "normal",
+    "numel", "ones", "ones_like", "pi", "preserve_format", "promote_types", "rand", "rand_like",
+    "randint", "randint_like", "randn", "randn_like", "randperm", "range", "result_type", "save",
     "scalar_tensor", "scan", "seed", "set_default_device", "set_default_dtype", "set_grad_enabled",
     "set_num_threads", "set_printoptions", "set_rng_state", "short", "strided", "tensor",
     "tril_indices", "triu_indices", "uint8", "uint16", "uint32", "uint64", "vmap", "while_loop",

@@ -80,6 +80,7 @@ from retrograd.autograd.grad_mode import is_grad_enabled as is_grad_enabled
 from retrograd.tensor._queries import is_inference as is_inference
 from retrograd.autograd.grad_mode import is_inference_mode_enabled as is_inference_mode_enabled
 from retrograd.tensor._queries import is_tensor as is_tensor
+from retrograd.tensor._memory_formats import layout as layout
 from retrograd.files._saving import load as load
 from retrograd.tensor._memory_formats import memory_format as memory_format
 from retrograd.autograd.grad_mode import no_grad as no_grad

@@ -103,7 +103,7 @@ def test_dense_matrices_made_sparse() -> None:
     assert a.indices().tolist() == [[0, 1], [1, 0]]
     (torch.sparse.mm(a, torch.tensor([[1.0], [10.0]])) ** 2).sum().backward()
     assert x.grad.tolist() == [[0.0, 400.0], [6.0, 0.0]]
-    assert torch.sparse.to_sparse_csr(x).crow_indices().tolist() == [0, 1, 2]
+    assert x.to_sparse_csr().crow_indices().tolist() == [0, 1, 2]
     assert torch.sparse.sum(a).item() == 5.0
     assert torch.sparse.sum(a, 0).to_dense().tolist() == [3.0, 2.0]
     assert torch.sparse.sum(a, 1).to_dense().tolist() == [2.0, 3.0]
@@ -152,7 +152,7 @@ def test_errors() -> None:
             "cannot set is_coalesced",
         (lambda: torch.sparse_csr_tensor([0, 1], [0, 1], [1.0, 2.0], (2, 2))): "number of rows",
         (lambda: torch.sparse_csr_tensor([0, 2, 1], [0, 1], [1.0, 2.0], (2, 2))): "must rise",
-        (lambda: torch.sparse_csr_tensor([0, 1, 2], [0, 1], [1.0], (2, 2))): "got 2 columns",
+        (lambda: torch.sparse_csr_tensor([0, 1, 2], [0, 1], [1.0], (2, 2))): "got 2 indices",
         (lambda: torch.sparse.spsolve(torch.ones(2, 3).to_sparse(), torch.ones(2))): "square",
         (lambda: torch.ones(3).to_sparse_csr()): "expected a matrix",
         (lambda: torch.ones(2, 2, 2).to_sparse() @ torch.ones(2)): "expected a sparse matrix",

@@ -32,13 +32,7 @@ class Structure:
         """The order of the entries by rows, where each row begins, and the columns in that
         order."""
         order = np.argsort(self.rows, kind="stable")
-        counts = np.bincount(self.rows, minlength=self.shape[0])
-        return order, np.concatenate([[0], np.cumsum(counts)]), self.columns[order]
-
-    @property
-    def crow(self) -> Any:
-        """Where each row begins, if the entries are sorted by rows."""
-        return self._by_rows[1]
+        return order, starts(self.rows, self.shape[0]), self.columns[order]
 
     def matrix(self, values: Any) -> Any:
         """The matrix with the values given, in SciPy's form."""
@@ -126,6 +120,41 @@ def pairs(a: Raw, b: Raw) -> tuple[Raw, Raw]:
     of_a = np.repeat(np.arange(len(a)), counts)
     within = np.arange(len(of_a)) - np.repeat(np.cumsum(counts) - counts, counts)
     return of_a, order[first[of_a] + within]
+
+
+def starts(numbers: Raw, count: int) -> Raw:
+    """For each number below ``count`` how many are less, and how many there are at the end."""
+    return np.concatenate([[0], np.cumsum(np.bincount(numbers, minlength=count))])
+
+
+def inside_blocks(indices: Raw, block: tuple[int, ...]) -> Raw:
+    """The indices of the elements of blocks of a matrix, block by block."""
+    within = np.indices(block).reshape(2, 1, -1)
+    corners = indices * np.asarray(block)[:, None]
+    return (corners[:, :, None] + within).reshape(2, -1)
+
+
+def blocks(
+    indices: Raw, sizes: tuple[int, ...], block: tuple[int, int], first: int
+) -> tuple[Raw, Raw]:
+    """The indices of blocks of a matrix that elements are in, ordered by dimension ``first``; and
+    the position of each element among those of all blocks."""
+    shape = np.asarray(block)[:, None]
+    outer, inner = indices // shape, indices % shape
+    order = (first, 1 - first)
+    counts = tuple(sizes[d] // block[d] for d in order)
+    numbers, which = distinct(flat(outer[list(order)], counts))
+    places = unflat(numbers, counts)[list(order)]
+    return places, (which * block[0] + inner[0]) * block[1] + inner[1]
+
+
+def diagonals(offsets: Raw, length: int, shape: tuple[int, int]) -> tuple[Raw, Raw]:
+    """The indices of the elements of diagonals of a matrix, one diagonal after the other, and
+    where they are in a matrix that has the diagonals as its rows, by columns."""
+    columns = np.arange(min(length, shape[1]))
+    rows = columns - offsets[:, None]
+    which, at = np.nonzero((rows >= 0) & (rows < shape[0]))
+    return np.stack([rows[which, at], columns[at]]), np.stack([which, at])
 
 
 def rows_of(crow: Any) -> Any:

@@ -124,15 +124,15 @@ def _layout(name: Any) -> str:
 def _sparse(layout: Any, data: Any) -> Any:
     from retrograd import sparse
 
-    known = {"torch.sparse_coo": (2, 4), "torch.sparse_csr": (3, 4)}
-    tensors, most = known.get(layout, (0, 0))
+    layouts = {f"torch.sparse_{name}": (3, 4) for name in ("csr", "csc", "bsr", "bsc")}
+    tensors, most = {"torch.sparse_coo": (2, 4), **layouts}.get(layout, (0, 0))
     if type(data) is not tuple or not tensors < len(data) <= most:
         raise ValueError(f"a sparse tensor has the layout {str(layout)[:40]}, or no values")
     if not all(isinstance(x, Tensor) for x in data[:tensors]) or type(data[tensors]) is not Size:
         raise ValueError("a sparse tensor is made of what are not tensors and a size")
     if data[0] is UNREAD:
         return UNREAD
-    make = sparse.sparse_coo_tensor if tensors == 2 else sparse.sparse_csr_tensor
+    make = getattr(sparse, f"{layout.removeprefix('torch.')}_tensor")
     try:
         made = make(*data[: tensors + 1])
         in_order = tensors == 2 and data[3:] == (True,)

@@ -104,6 +104,8 @@ class Pickler:
             self._pieces.append(_number(value))
         elif kind is str:
             self._text(value)
+        elif kind.__module__ == "retrograd.sparse":
+            self._sparse(value)
         elif isinstance(value, Tensor):
             self._tensor(value, path)
         elif kind in _ATOMS:
@@ -117,8 +119,6 @@ class Pickler:
         elif issubclass(kind, RAW_TYPES[1]) and type(value.item()) in (bool, int, float, complex,
                                                                        str, bytes):  # fmt: skip
             self._write(value.item(), path)  # a NumPy number is saved as Python's
-        elif kind.__module__ == "retrograd.sparse":
-            self._sparse(value)
         elif kind is _Call:
             self._call(value.name, *value.arguments)
         elif isinstance(value, dtypes.dtype):
@@ -135,15 +135,15 @@ class Pickler:
 
     def _sparse(self, matrix: Any) -> None:
         """A sparse tensor, as PyTorch writes it: its layout, indices, values and size."""
-        size, layout = Size(matrix.shape), matrix.layout
-        if layout == "torch.sparse_coo":
+        size, layout = Size(matrix.shape), str(matrix.layout)
+        if matrix.is_sparse:
             parts: tuple[Any, ...] = (
                 matrix._indices(), matrix._values(), size, matrix.is_coalesced()
             )  # fmt: skip
+        elif layout in ("torch.sparse_csr", "torch.sparse_bsr"):
+            parts = (matrix.crow_indices(), matrix.col_indices(), matrix.values(), size)
         else:
-            rows = matrix.to_sparse_csr()
-            layout = rows.layout
-            parts = (rows.crow_indices(), rows.col_indices(), rows.values(), size)
+            parts = (matrix.ccol_indices(), matrix.row_indices(), matrix.values(), size)
         self._kept.append(parts)
         named = _Call("torch.serialization\n_get_layout", (layout,))
         self._call("torch._utils\n_rebuild_sparse_tensor", named, parts)

@@ -374,7 +374,8 @@ INDEX: dict[str, dict[str, str]] = {
         "torch": "resize_as_",
         "method": "untyped_storage storage _typed_storage set_ resize_ resize_as_"
             " new_empty_strided apply_ map_ share_memory_ is_shared pin_memory"
-            " is_pinned to_sparse to_sparse_csr sparse_mask to_dense",
+            " is_pinned to_sparse to_sparse_csr to_sparse_csc to_sparse_bsr"
+            " to_sparse_bsc sparse_mask to_dense",
     },
 }  # fmt: skip
 

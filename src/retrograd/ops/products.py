@@ -6,6 +6,7 @@ from typing import Any
 
 from retrograd import arrays
 from retrograd.ops import linear
+from retrograd.ops._arguments import Plug
 from retrograd.ops._dims import broadcast, numel
 from retrograd.ops._lifted import Lifted
 from retrograd.ops._operands import Target
@@ -175,7 +176,10 @@ def _mm(self: Any, mat2: Any) -> Any:
         >>> torch.mm(torch.tensor([[1., 2.]]), torch.tensor([[3.], [4.]]))
         tensor([[11.]])
     """
-    a, b = raw(self), raw(mat2)
+    try:
+        a, b = raw(self), raw(mat2)
+    except NotImplementedError:  # sparse tensors have no array
+        return Plug.override("mm", (self, mat2))
     if not (hasattr(a, "ndim") and hasattr(b, "ndim")):
         raise _not_a_tensor("mm", input=self, mat2=mat2)
     if a.ndim != 2 or b.ndim != 2:
@@ -259,7 +263,10 @@ def matmul(self: Any, other: Any) -> Any:
         tensor([3., 7.])
     """
     tensors = isinstance(self, TensorLike) and isinstance(other, TensorLike)
-    a, b = (self._data, other._data) if tensors else (raw(self), raw(other))
+    try:
+        a, b = (self._data, other._data) if tensors else (raw(self), raw(other))
+    except AttributeError:  # sparse tensors have no array
+        return Plug.override("matmul", (self, other))
     try:
         left, right = a.ndim, b.ndim
     except AttributeError:

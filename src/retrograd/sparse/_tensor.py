@@ -1,54 +1,97 @@
 """Tensors of which only some entries are stored."""
 
+# mypy: disable-error-code="assignment, misc, no-any-return, override"
+
 from __future__ import annotations
 
+import copy
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import cached_property
-from typing import Any
+from typing import Any, NoReturn
 
 from retrograd import arrays
 from retrograd.arrays import _format, dtypes
 from retrograd.autograd._wrap import wrap
 from retrograd.ops._operation import raw
-from retrograd.ops.linear import cat, stack
-from retrograd.sparse._products import Product
+from retrograd.sparse._arithmetic import Arithmetic, added
+from retrograd.sparse._layouts import (
+    BLOCKED,
+    COMPRESSED,
+    TRANSPOSED,
+    sparse_bsc,
+    sparse_bsr,
+    sparse_coo,
+    sparse_csc,
+    sparse_csr,
+    spelled,
+)
+from retrograd.tensor._calls import NO_OPERANDS
+from retrograd.tensor._overrides import disabled
 from retrograd.tensor._tensor import Size, Tensor
 
-sparse_coo, sparse_csr, sparse_csc = "torch.sparse_coo", "torch.sparse_csr", "torch.sparse_csc"
 _UNCOALESCED = "Cannot get {} on an uncoalesced tensor, please call .coalesce() first"
 
 
-class SparseTensor:
+class NoArrayError(NotImplementedError, AttributeError):
+    """A sparse tensor was asked for the array that it does not have."""
+
+
+def _no_array(self: SparseTensor) -> NoReturn:
+    raise NoArrayError(
+        "this operation is not there for sparse tensors: use it on x.to_dense(), or on x.values()"
+    )
+
+
+class SparseTensor(Arithmetic, Tensor):
     """A tensor of which only some entries are stored: their indices, which are fixed, and their
     values, which are a Tensor. Entries may have dense dimensions of their own.
 
-    It is made by ``sparse_coo_tensor``, ``sparse_csr_tensor`` or ``to_sparse``.
+    It is made by ``sparse_coo_tensor``, ``sparse_csr_tensor`` and the like, or by ``to_sparse``.
 
     Args:
-        indices: The indices of the entries, an array with a row for each sparse dimension.
+        indices: The indices of the entries, or of blocks of them: an array with a row for each
+            sparse dimension.
         values: The values of the entries, one after the other.
         shape: The shape of the whole.
         coalesced: Whether the entries are in order and none is repeated.
-        layout: ``sparse_coo``, ``sparse_csr`` or ``sparse_csc``.
+        layout: The layout, such as ``sparse_coo``.
         leaf: Whether the values were made for this tensor.
     """
 
     __module__ = "retrograd.sparse"
+    __torch_function__ = disabled
     is_cuda = is_mkldnn = is_quantized = is_nested = is_meta = False
+    _data = _meta = _node = _version_counter = property(_no_array)
+
+    def __new__(cls, *args: Any, **kwargs: Any) -> Any:
+        return object.__new__(cls)
 
     def __init__(
         self, indices: Any, values: Tensor, shape: Sequence[int], coalesced: bool = False,
         layout: str = sparse_coo, leaf: bool = False,
     ) -> None:  # fmt: skip
-        self._places, self._entries, self.shape = indices, values, Size(shape)
+        self._places, self._entries, self._shape = indices, values, Size(shape)
         self._coalesced, self.layout = coalesced or indices.shape[1] < 2, layout
-        self.is_leaf = leaf or not values.requires_grad
+        self._leaf = leaf or not values.requires_grad
+
+    def _made(self, *args: Any, **kwargs: Any) -> SparseTensor:
+        return SparseTensor(*args, **kwargs)
 
     def _with(self, values: Tensor, **changed: Any) -> SparseTensor:
         """The same with other values."""
         given = {"shape": self.shape, "coalesced": self._coalesced, "layout": self.layout}
         return SparseTensor(self._places, values, **{**given, **changed})
+
+    def _become(self, other: SparseTensor) -> SparseTensor:
+        """Takes on the indices and values of another, for writes in place."""
+        if self.requires_grad and self.is_leaf:
+            raise RuntimeError(
+                "a leaf Variable that requires grad is being used in an in-place operation."
+            )
+        self.__dict__.pop("_structure", None)
+        self.__dict__.update({k: v for k, v in other.__dict__.items() if k != "_structure"})
+        return self
 
     # -- what it is ------------------------------------------------------------------------------
 
@@ -62,12 +105,15 @@ class SparseTensor:
         """Whether the entries are stored row by row."""
         return self.layout == sparse_csr
 
+    shape = property(lambda self: self._shape, doc="The size of each dimension.")
     dtype = property(lambda self: self._entries.dtype, doc="That of the values.")
     device = property(lambda self: self._entries.device, doc="That of the values.")
     requires_grad = property(lambda self: self._entries.requires_grad, doc="Of the values.")
+    is_leaf = property(lambda self: self._leaf, doc="Whether no operation made it.")
     grad_fn = property(lambda self: None if self.is_leaf else self._entries.grad_fn,
                        doc="The node of the values.")  # fmt: skip
-    ndim = property(lambda self: len(self.shape), doc="The number of dimensions.")
+    data = property(lambda self: self.detach(), doc="The same without a history.")
+    ndim = property(lambda self: len(self._shape), doc="The number of dimensions.")
 
     @property
     def grad(self) -> SparseTensor | None:
@@ -78,7 +124,7 @@ class SparseTensor:
     def requires_grad_(self, requires_grad: bool = True) -> SparseTensor:
         """Says whether the values require grad."""
         self._entries.requires_grad_(requires_grad)
-        self.is_leaf = self._entries.is_leaf
+        self._leaf = self._entries.is_leaf
         return self
 
     def size(self, dim: int | None = None) -> Any:
@@ -101,10 +147,11 @@ class SparseTensor:
 
     def dense_dim(self) -> int:
         """The number of dense dimensions."""
-        return self._entries.ndim - 1
+        return self._entries.ndim - 1 - len(self._block)
 
     def is_coalesced(self) -> bool:
         """Whether the entries are in order and none is repeated."""
+        self._expect_coo("is_coalesced")
         return self._coalesced
 
     def is_floating_point(self) -> bool:
@@ -114,6 +161,14 @@ class SparseTensor:
     def is_complex(self) -> bool:
         """Whether the values are complex."""
         return self._entries.is_complex()
+
+    def is_contiguous(self, memory_format: Any = None) -> bool:
+        """Whether the elements lie in memory in row-major order, which they do not."""
+        return False
+
+    def element_size(self) -> int:
+        """The number of bytes of one value."""
+        return self._entries.element_size()
 
     def _nnz(self) -> int:
         return int(self._places.shape[1])
@@ -128,14 +183,21 @@ class SparseTensor:
     def _values(self) -> Tensor:
         return self._entries
 
+    def _expect_coo(self, name: str) -> None:
+        if self.layout != sparse_coo:
+            raise RuntimeError(
+                f"{name} expected sparse coordinate tensor layout but got {spelled(self.layout)}"
+            )
+
     def indices(self) -> Tensor:
         """The indices of the entries: a row for each sparse dimension."""
+        self._expect_coo("indices")
         if not self._coalesced:
             raise RuntimeError(_UNCOALESCED.format("indices"))
         return self._indices()
 
     def values(self) -> Tensor:
-        """The values of the entries."""
+        """The values of the entries, or of blocks of them."""
         if self.layout == sparse_coo and not self._coalesced:
             raise RuntimeError(_UNCOALESCED.format("values"))
         return self._entries
@@ -143,7 +205,7 @@ class SparseTensor:
     @cached_property
     def _structure(self) -> Any:
         """The entries of a matrix, for products."""
-        if self.sparse_dim() != 2 or self.dense_dim():
+        if self.sparse_dim() != 2 or self.dense_dim() or self._block:
             raise RuntimeError(
                 f"expected a sparse matrix, got {self.sparse_dim()} sparse and "
                 f"{self.dense_dim()} dense dimensions"
@@ -152,73 +214,147 @@ class SparseTensor:
             self._places[0], self._places[1], (self.shape[0], self.shape[1])
         )
 
+    def _compressed(self, name: str, dim: int, plain: bool) -> Tensor:
+        """Where the rows or columns begin, or what is stored of the others."""
+        if COMPRESSED.get(self.layout) != dim:
+            words = ("row", "column")[dim]
+            raise RuntimeError(
+                f"{name} expected sparse {words} compressed tensor layout but got "
+                f"{spelled(self.layout)}"
+            )
+        which = self._places[1 - dim if plain else dim]
+        result: Tensor = wrap(which if plain else arrays.sparse.starts(which, self._sizes[dim]))
+        return result
+
     def crow_indices(self) -> Tensor:
         """For each row the number of entries before it, and the number of all at the end."""
-        result: Tensor = wrap(self._structure.crow)
-        return result
+        return self._compressed("crow_indices", 0, False)
 
     def col_indices(self) -> Tensor:
         """The column of each entry."""
-        result: Tensor = wrap(self._places[1])
-        return result
+        return self._compressed("col_indices", 0, True)
 
     def ccol_indices(self) -> Tensor:
         """For each column the number of entries before it, and the number of all at the end."""
-        result: Tensor = wrap(self._structure.transposed.crow)
-        return result
+        return self._compressed("ccol_indices", 1, False)
 
     def row_indices(self) -> Tensor:
         """The row of each entry."""
-        result: Tensor = wrap(self._places[0])
-        return result
+        return self._compressed("row_indices", 1, True)
 
     # -- other forms -----------------------------------------------------------------------------
 
     @property
+    def _block(self) -> tuple[int, ...]:
+        """The shape of a block, where blocks are stored."""
+        return tuple(self._entries.shape[1:3]) if self.layout in BLOCKED else ()
+
+    @property
     def _sizes(self) -> tuple[int, ...]:
-        """The sizes of the sparse dimensions."""
-        return tuple(self.shape[: self.sparse_dim()])
+        """The sizes of the sparse dimensions, in blocks where these are stored."""
+        block = self._block or (1,) * self.sparse_dim()
+        return tuple(n // b for n, b in zip(self.shape, block, strict=False))
 
     def coalesce(self) -> SparseTensor:
         """The same tensor with entries in order, those that are repeated added up."""
+        self._expect_coo("coalesce")
         if self._coalesced:
             return self
         numbers, which = arrays.sparse.distinct(arrays.sparse.flat(self._places, self._sizes))
         places = arrays.sparse.unflat(numbers, self._sizes)
-        return SparseTensor(places, _added(self._entries, which, len(numbers)), self.shape, True)
+        return SparseTensor(places, added(self._entries, which, len(numbers)), self.shape, True)
 
-    def to_dense(self, dtype: Any = None) -> Tensor:
+    def to_dense(self, dtype: Any = None, *, masked_grad: Any = None) -> Tensor:
         """The tensor with all its elements."""
         values = self._entries if dtype is None else self._entries.to(dtype)
         numbers = arrays.sparse.flat(self._places, self._sizes)
-        return _added(values, numbers, math.prod(self._sizes)).reshape(self.shape)
+        found = added(values, numbers, math.prod(self._sizes))
+        if self._block:
+            found = found.reshape(*self._sizes, *found.shape[1:]).transpose(1, 2)
+        return found.reshape(self.shape)
 
-    def to_sparse(self, layout: Any = sparse_coo) -> SparseTensor:
+    def to_sparse(
+        self, sparse_dim: int | None = None, *, layout: Any = None, blocksize: Any = None,
+        dense_dim: Any = None,
+    ) -> SparseTensor:  # fmt: skip
         """The tensor in another sparse layout."""
-        if layout == sparse_csr:
-            return self.to_sparse_csr()
+        if sparse_dim is not None and sparse_dim != self.sparse_dim():
+            raise RuntimeError(
+                f"to_sparse: conversion from {spelled(self.layout)} to Sparse with sparse_dim "
+                "argument !=self.sparse_dim() is not supported"
+            )
+        if layout is not None and layout != sparse_coo:
+            if layout not in COMPRESSED:
+                raise RuntimeError(f"to_sparse: {layout} is not a sparse layout")
+            return self._to_compressed(layout, blocksize)
+        if self._block:
+            places = arrays.sparse.inside_blocks(self._places, self._block)
+            values = self._entries.flatten(0, 2)
+            return SparseTensor(places, values, self.shape)
         return SparseTensor(self._places, self._entries, self.shape,
-                            self._coalesced or self.layout == sparse_csr)  # fmt: skip
+                            self._coalesced and self.layout != sparse_csc)  # fmt: skip
 
     to_sparse_coo = to_sparse
 
-    def to_sparse_csr(self) -> SparseTensor:
+    def _to_compressed(self, layout: Any, blocksize: Any = None) -> SparseTensor:
+        """A matrix row by row or column by column, by entries or by blocks."""
+        name = f"to_{str(layout).removeprefix('torch.')}"
+        if self.sparse_dim() != 2:
+            raise RuntimeError(f"{name}: expected a matrix, got {self.sparse_dim()} dimensions")
+        if layout == self.layout and blocksize in (None, self._block):
+            return self
+        dim = COMPRESSED[layout]
+        plain = self.to_sparse()
+        if layout not in BLOCKED:
+            if dim == 0:
+                return plain.coalesce()._with(plain.coalesce()._entries, layout=layout)
+            turned = plain.t().coalesce()
+            return SparseTensor(turned._places[::-1], turned._entries, self.shape, True, layout)
+        block = _block_of(name, blocksize, self.shape)
+        places, which = arrays.sparse.blocks(plain._places, plain._sizes, block, dim)
+        values = added(plain._entries, which, places.shape[1] * math.prod(block))
+        values = values.reshape(-1, *block, *plain._entries.shape[1:])
+        return SparseTensor(places, values, self.shape, True, layout)
+
+    def to_sparse_csr(self, dense_dim: Any = None) -> SparseTensor:
         """The matrix row by row."""
-        ordered = self.to_sparse().coalesce()
-        ordered._structure  # which refuses what is no matrix
-        return ordered._with(ordered._entries, layout=sparse_csr)
+        return self._to_compressed(sparse_csr)
+
+    def to_sparse_csc(self, dense_dim: Any = None) -> SparseTensor:
+        """The matrix column by column."""
+        return self._to_compressed(sparse_csc)
+
+    def to_sparse_bsr(self, blocksize: Any, dense_dim: Any = None) -> SparseTensor:
+        """The matrix by blocks, row by row."""
+        return self._to_compressed(sparse_bsr, tuple(blocksize))
+
+    def to_sparse_bsc(self, blocksize: Any, dense_dim: Any = None) -> SparseTensor:
+        """The matrix by blocks, column by column."""
+        return self._to_compressed(sparse_bsc, tuple(blocksize))
 
     def detach(self) -> SparseTensor:
         """The same tensor without a history."""
         return self._with(self._entries.detach())
 
-    def clone(self) -> SparseTensor:
+    def clone(self, *, memory_format: Any = None) -> SparseTensor:
         """A copy with the same history."""
         return self._with(self._entries.clone())
 
     def to(self, *args: Any, **kwargs: Any) -> SparseTensor:
         """The tensor with values of another dtype."""
-        return self._with(self._entries.to(*args, **kwargs))
+        if args and isinstance(args[0], SparseTensor):
+            args = (args[0].dtype, *args[1:])
+        values = self._entries.to(*args, **kwargs)
+        return self if values is self._entries else self._with(values)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> SparseTensor:
+        copied = self._with(copy.deepcopy(self._entries, memo), leaf=self.is_leaf)
+        memo[id(self)] = copied
+        return copied
+
+    def __reduce_ex__(self, protocol: Any) -> tuple[Any, ...]:
+        given = self._places, self._entries, tuple(self.shape), self._coalesced
+        return SparseTensor, (*given, self.layout, self._leaf)
 
     def numpy(self, *args: Any, **kwargs: Any) -> Any:
         """TypeError: there is no array."""
@@ -227,16 +363,27 @@ class SparseTensor:
     __array__ = numpy
     __array_ufunc__ = None  # NumPy leaves arithmetic to this class
 
+    def permute(self, *dims: Any) -> SparseTensor:
+        """The tensor with its sparse dimensions in another order."""
+        given = dims[0] if len(dims) == 1 and isinstance(dims[0], (tuple, list)) else dims
+        order = [d % self.ndim for d in given]
+        count = self.sparse_dim()
+        if sorted(order) != list(range(self.ndim)):
+            raise RuntimeError(f"permute: {list(given)} is no order of {self.ndim} dimensions")
+        if order[count:] != list(range(count, self.ndim)):
+            raise RuntimeError("permute: dense dimensions of a sparse tensor stay in their order")
+        turned = order[:2] == [1, 0]
+        values = self._entries.transpose(1, 2) if self._block and turned else self._entries
+        return SparseTensor(self._places[order[:count]], values, [self.shape[d] for d in order],
+                            layout=TRANSPOSED[self.layout] if turned else self.layout)  # fmt: skip
+
     def transpose(self, dim0: int, dim1: int) -> SparseTensor:
         """The tensor with two sparse dimensions exchanged."""
         order, rank = list(range(self.ndim)), self.ndim
         order[dim0 % rank], order[dim1 % rank] = dim1 % rank, dim0 % rank
         if max(dim0 % rank, dim1 % rank) >= self.sparse_dim():
             raise RuntimeError(f"transpose: {dim0} and {dim1} are not sparse dimensions")
-        layouts = {sparse_csr: sparse_csc, sparse_csc: sparse_csr}
-        return SparseTensor(self._places[order[: self.sparse_dim()]], self._entries,
-                            [self.shape[d] for d in order],
-                            layout=layouts.get(self.layout, sparse_coo))  # fmt: skip
+        return self.permute(order)
 
     def t(self) -> SparseTensor:
         """The matrix with rows for columns."""
@@ -246,6 +393,7 @@ class SparseTensor:
 
     def unsqueeze(self, dim: int) -> SparseTensor:
         """The tensor with a new sparse dimension of size 1."""
+        self._expect_coo("unsqueeze")
         dim %= self.ndim + 1
         shape = [*self.shape[:dim], 1, *self.shape[dim:]]
         places = arrays.sparse.with_zeros(self._places, dim)
@@ -253,6 +401,7 @@ class SparseTensor:
 
     def index_select(self, dim: int, index: Tensor) -> SparseTensor:
         """The slices at given indices of a sparse dimension."""
+        self._expect_coo("index_select")
         dim %= self.ndim
         new, old = arrays.sparse.pairs(raw(index), self._places[dim])
         places = self._places[:, old]
@@ -262,6 +411,8 @@ class SparseTensor:
 
     def select(self, dim: int, index: int) -> Any:
         """The slice at one index of a dimension."""
+        if self._block:
+            return self.to_sparse().select(dim, index)
         dim %= self.ndim
         if dim >= self.sparse_dim():
             kept = self._entries.select(dim - self.sparse_dim() + 1, index)
@@ -288,11 +439,14 @@ class SparseTensor:
             found = found.select(0, i) if isinstance(found, SparseTensor) else found[i]
         return found
 
-    def __repr__(self) -> str:
-        names = {sparse_coo: ("indices",), sparse_csr: ("crow_indices", "col_indices"),
-                 sparse_csc: ("ccol_indices", "row_indices")}[self.layout]  # fmt: skip
+    def __iter__(self) -> Any:
+        return iter([self.select(0, i) for i in range(len(self))])
+
+    def __repr__(self, *, tensor_contents: Any = None) -> str:
+        names = {None: ("indices",), 0: ("crow_indices", "col_indices"),
+                 1: ("ccol_indices", "row_indices")}[COMPRESSED.get(self.layout)]  # fmt: skip
         parts = {n: self._places if n == "indices" else raw(getattr(self, n)()) for n in names}
-        parts["values"] = arrays.asarray(self._entries.detach().numpy())
+        parts["values"] = arrays.asarray(self._entries.detach()._array())
         said = [f"size={tuple(self.shape)}", f"nnz={self._nnz()}"]
         default = dtypes.get_default_dtype()
         if self.dtype not in (default, default.to_complex(), dtypes.int64, dtypes.bool_):
@@ -304,257 +458,17 @@ class SparseTensor:
             said.append("requires_grad=True" if self.is_leaf else f"grad_fn=<{node}>")
         return _format.format_sparse(parts, said, self.layout == sparse_coo)
 
-    # -- arithmetic ------------------------------------------------------------------------------
 
-    def add(self, other: Any, *, alpha: Any = 1) -> SparseTensor:
-        """The sum with a sparse tensor of the same shape."""
-        if not isinstance(other, SparseTensor):
-            raise RuntimeError(
-                "add(sparse, dense) is not supported. Use add(dense, sparse) instead."
-            )
-        if self.shape != other.shape:
-            raise RuntimeError(
-                "add: expected sizes of 'self' and 'other' to match, but "
-                f"{list(self.shape)} != {list(other.shape)}"
-            )
-        more = other._entries if isinstance(alpha, int) and alpha == 1 else other._entries * alpha
-        if arrays.sparse.same(self._places, other._places):
-            return self._with(self._entries + more)
-        both = SparseTensor(arrays.concatenate((self._places, other._places), 1),
-                            cat([self._entries, more], dim=0), self.shape)  # fmt: skip
-        if self.layout != sparse_coo:
-            return both.to_sparse_csr()
-        return both.coalesce() if self._coalesced and other._coalesced else both
-
-    def sub(self, other: Any, *, alpha: Any = 1) -> SparseTensor:
-        """The difference to a sparse tensor of the same shape."""
-        return self.add(other, alpha=-alpha)
-
-    def _added_to(self, dense: Any, alpha: Any) -> Tensor:
-        if not isinstance(dense, Tensor):
-            return NotImplemented  # type: ignore[no-any-return]
-        result: Tensor = dense + self.to_dense() * alpha
-        return result
-
-    def mul(self, other: Any) -> SparseTensor:
-        """The product with a number, or with a tensor of the same shape, element by element."""
-        if isinstance(other, SparseTensor):
-            a, b = self.coalesce(), other.coalesce()
-            numbers = [arrays.sparse.flat(x._places, x._sizes) for x in (a, b)]
-            of_a, of_b = arrays.sparse.pairs(*numbers)
-            values = a._entries[wrap(of_a)] * b._entries[wrap(of_b)]
-            return SparseTensor(a._places[:, of_a], values, self.shape, True, self.layout)
-        if isinstance(other, Tensor) and other.ndim:
-            return self._with(self._entries * _taken(other.expand(self.shape), self._places))
-        return self._with(self._entries * other)
-
-    def div(self, other: Any, *, rounding_mode: Any = None) -> SparseTensor:
-        """The quotient by a number."""
-        if isinstance(other, SparseTensor) or (isinstance(other, Tensor) and other.ndim):
-            raise RuntimeError(
-                "Sparse division requires a scalar or zero-dim dense tensor divisor (got shape "
-                f"{list(other.shape)} for divisor)"
-            )
-        whole = self if rounding_mode is None else self.coalesce()
-        return whole._with(whole._entries.div(other, rounding_mode=rounding_mode))
-
-    def pow(self, exponent: Any) -> SparseTensor:
-        """The power of each value."""
-        whole = self.coalesce()
-        return whole._with(whole._entries**exponent)
-
-    def neg(self) -> SparseTensor:
-        """The tensor with the other sign."""
-        return self._with(-self._entries)
-
-    def norm(self, p: Any = 2) -> Tensor:
-        """The norm of all values."""
-        result: Tensor = self.coalesce()._entries.norm(p)
-        return result
-
-    def sum(self, dim: Any = None, dtype: Any = None) -> Any:
-        """The sum over all dimensions or some."""
-        values = self._entries if dtype is None else self._entries.to(dtype)
-        if dim is None:
-            return values.sum()
-        dims = sorted({d % self.ndim for d in (dim if isinstance(dim, (tuple, list)) else (dim,))})
-        inside = [d - self.sparse_dim() + 1 for d in dims if d >= self.sparse_dim()]
-        values = values.sum(inside) if inside else values
-        shape = [n for d, n in enumerate(self.shape) if d not in dims]
-        kept = [d for d in range(self.sparse_dim()) if d not in dims]
-        if not kept:
-            return values.sum(0)
-        places = self._places[kept]
-        whole = len(kept) == self.sparse_dim()
-        return SparseTensor(places, values, shape, whole and self._coalesced).coalesce()
-
-    def softmax(self, dim: int, dtype: Any = None) -> SparseTensor:
-        """The softmax of the entries along a dimension, as if all others were minus infinity."""
-        logs = self.log_softmax(dim, dtype)
-        return logs._with(logs._entries.exp())
-
-    def log_softmax(self, dim: int, dtype: Any = None) -> SparseTensor:
-        """The logarithm of ``softmax``."""
-        whole = (self if dtype is None else self.to(dtype)).coalesce()
-        values, dim = whole._entries, dim % self.ndim
-        if dim >= self.sparse_dim():
-            return whole._with(values.log_softmax(dim - self.sparse_dim() + 1))
-        others = [d for d in range(self.sparse_dim()) if d != dim]
-        sizes = tuple(self.shape[d] for d in others)
-        numbers, which = arrays.sparse.distinct(arrays.sparse.flat(whole._places[others], sizes))
-        at, least = wrap(which), values.detach().new_full((), -math.inf)
-        top = least.expand(len(numbers), *values.shape[1:]).index_reduce(
-            0, at, values.detach(), "amax"
-        )
-        shifted = values - top[at]
-        return whole._with(shifted - _added(shifted.exp(), which, len(numbers)).log()[at])
-
-    def mm(self, other: Any) -> Any:
-        """The product with a matrix or a vector; sparse if both are."""
-        if isinstance(other, SparseTensor):
-            return self._times_sparse(other)
-        _check_product(self, other)
-        columns = other if other.ndim == 2 else other[:, None]
-        found: Tensor = Product.apply(self._entries, columns, self._structure)
-        return found if other.ndim == 2 else found[:, 0]
-
-    mv = matmul = mm
-
-    def _times_sparse(self, other: SparseTensor) -> SparseTensor:
-        (rows, inner), (same, columns) = self._places, other._places
-        of_a, of_b = arrays.sparse.pairs(inner, same)
-        places = arrays.stack((rows[of_a], columns[of_b]))
-        values = self._entries[wrap(of_a)] * other._entries[wrap(of_b)]
-        found = SparseTensor(places, values, (self.shape[0], other.shape[1])).coalesce()
-        return found if self.layout == sparse_coo else found.to_sparse_csr()
-
-    def bmm(self, mat2: Tensor) -> Tensor:
-        """The products of the matrices of two batches."""
-        parts = [self.select(0, i).mm(mat2[i]) for i in range(len(self))]
-        result: Tensor = stack(parts, dim=0)
-        return result
-
-    def __rmatmul__(self, dense: Any) -> Any:
-        if not isinstance(dense, Tensor):
-            return NotImplemented
-        found = self.t().mm(dense.mT if dense.ndim == 2 else dense)
-        return found.mT if dense.ndim == 2 else found
-
-    def sparse_mask(self, mask: SparseTensor) -> SparseTensor:
-        """The entries at the indices of another sparse tensor, zero where there is none."""
-        return mask._with(_taken(self.to_dense(), mask._places))
-
-    def backward(self, gradient: Any = None, **options: Any) -> None:
-        """Differentiates the values, given their gradient."""
-        given = gradient._entries if isinstance(gradient, SparseTensor) else gradient
-        self._entries.backward(given, **options)
-
-    __add__ = add
-    __sub__ = sub
-    __mul__ = __rmul__ = mul
-    __truediv__ = div
-    __pow__ = pow
-    __neg__ = neg
-    __matmul__ = mm
-
-    def __radd__(self, dense: Any) -> Tensor:
-        return self._added_to(dense, 1)
-
-    def __rsub__(self, dense: Any) -> Tensor:
-        return self._added_to(dense, -1)
-
-    # -- functions of tensors ----------------------------------------------------------------------
-
-    @staticmethod
-    def called(name: str, args: tuple[Any, ...], named: dict[str, Any]) -> Any:
-        """A function of tensors that was called with sparse ones: ``torch.mm(a, b)``."""
-        if name in _FUNCTIONS and not isinstance(args[0], SparseTensor):
-            return _FUNCTIONS[name](*args, **named)
-        method = getattr(SparseTensor, name, None)
-        if not isinstance(args[0], SparseTensor) or method is None or name.startswith("_"):
-            raise NotImplementedError(
-                f"torch.{name} is not there for sparse tensors. Use it on x.to_dense()."
-            )
-        return method(*args, **named)
-
-
-def _added(values: Tensor, which: Any, count: int) -> Tensor:
-    """For each of ``count`` numbers, the sum of the values that have it."""
-    zeros = wrap(arrays.zeros((count, *values.shape[1:]), raw(values).dtype))
-    result: Tensor = zeros.index_add(0, wrap(which), values)
-    return result
-
-
-def _taken(dense: Tensor, places: Any) -> Tensor:
-    result: Tensor = dense[tuple(wrap(row) for row in places)]
-    return result
-
-
-def _check_product(sparse: SparseTensor, dense: Any) -> None:
-    if not isinstance(dense, Tensor):
-        raise TypeError(f"mm: expected a Tensor, got {type(dense).__name__}")
-    wanted = sparse._structure.shape[1]
-    if dense.ndim not in (1, 2) or dense.shape[0] != wanted:
+def _block_of(name: str, blocksize: Any, shape: Size) -> tuple[int, int]:
+    if blocksize is None or len(blocksize) != 2:
+        raise RuntimeError(f"{name}: blocksize must be given as two integers, but got {blocksize}")
+    block = int(blocksize[0]), int(blocksize[1])
+    if min(block) < 1 or shape[0] % block[0] or shape[1] % block[1]:
         raise RuntimeError(
-            f"addmm: Argument #3 (dense): Expected dim 0 size {wanted}, got "
-            f"{dense.shape[0] if dense.ndim in (1, 2) else list(dense.shape)}"
+            f"{name}: Tensor size({shape[0]}, {shape[1]}) needs to be divisible by "
+            f"blocksize({block[0]}, {block[1]})"
         )
-    if sparse.dtype != dense.dtype:
-        a, b = (dtypes.TYPE_WORDS[x.dtype.name] for x in (sparse, dense))
-        raise RuntimeError(f"expected scalar type {a} but found {b}")
+    return block
 
 
-def joined(tensors: Sequence[SparseTensor], dim: int = 0) -> SparseTensor:
-    """Sparse tensors one after the other along a sparse dimension."""
-    first, before, places = tensors[0], 0, []
-    dim %= first.ndim
-    for x in tensors:
-        places.append(arrays.sparse.shifted(x._places, dim, before))
-        before += x.shape[dim]
-    shape = [*first.shape[:dim], before, *first.shape[dim + 1 :]]
-    values = cat([x._entries for x in tensors], dim=0)
-    ordered = dim == 0 and all(x._coalesced for x in tensors)
-    return SparseTensor(arrays.concatenate(places, 1), values, shape, ordered)
-
-
-def _with_product(input: Tensor, mat1: Any, mat2: Any, *, beta: Any = 1, alpha: Any = 1) -> Tensor:
-    result: Tensor = input * beta + (mat1 @ mat2) * alpha
-    return result
-
-
-def _dense_first(of: Callable[..., Any]) -> Callable[..., Any]:
-    return lambda dense, sparse, alpha=1: of(sparse, dense, alpha)
-
-
-_FUNCTIONS: dict[str, Callable[..., Any]] = {
-    "add": _dense_first(SparseTensor._added_to),
-    "sub": _dense_first(lambda sparse, dense, alpha: sparse._added_to(dense, -alpha)),
-    "mul": lambda dense, sparse: sparse.mul(dense),
-    "mm": lambda dense, sparse: dense @ sparse,
-    "matmul": lambda dense, sparse: dense @ sparse,
-    "addmm": _with_product,
-    "cat": joined,
-    "stack": lambda tensors, dim=0: joined([x.unsqueeze(dim) for x in tensors], dim),
-}
-
-
-def _of_values(name: str, ordered: bool) -> Callable[..., SparseTensor]:
-    def method(self: SparseTensor, *args: Any, **kwargs: Any) -> SparseTensor:
-        whole = self.coalesce() if ordered else self
-        return whole._with(getattr(whole._entries, name)(*args, **kwargs))
-
-    method.__name__ = name
-    method.__doc__ = f"``{name}`` of the values; what is not stored stays zero."
-    return method
-
-
-for _name in (
-    "abs", "asin", "asinh", "atan", "atanh", "ceil", "deg2rad", "erf", "erfinv", "expm1", "floor",
-    "frac", "isinf", "isnan", "isneginf", "isposinf", "log1p", "nan_to_num", "rad2deg", "relu",
-    "round", "sgn", "sign", "signbit", "sin", "sinh", "sqrt", "square", "tan", "tanh", "trunc",
-):  # fmt: skip
-    setattr(SparseTensor, _name, _of_values(_name, True))
-for _name in (
-    "bfloat16", "bool", "conj", "cpu", "cuda", "double", "float", "half", "int", "long",
-):  # fmt: skip
-    setattr(SparseTensor, _name, _of_values(_name, False))
+NO_OPERANDS.add(SparseTensor)  # operators of Tensor leave it to those of this class

@@ -23,6 +23,7 @@ from retrograd.autograd._wrap import wrap
 from retrograd.ops import copies
 from retrograd.ops._lifted import Level, Lifted, LooksAtValues, highest_level, tracer
 from retrograd.ops._operation import Operation, any_arrays
+from retrograd.tensor._overrides import sparse_among
 from retrograd.tensor._tensor import Tensor
 
 Number = (bool, int, float, complex)
@@ -137,6 +138,10 @@ def apply(op: Operation, args: Sequence[Any], options: dict[str, Any], computed:
         if level is not None and not level.number:  # values on the meta device
             return apply_lifted(level, given, args, named)
         raise
+    except NotImplementedError:
+        if (sparse := sparse_among(args)) is None:
+            raise
+        return sparse.called(given.name, tuple(args), named)
     except (TypeError, ValueError) as error:
         if raws is None:  # a check says it in words of its own
             raise
@@ -553,9 +558,14 @@ def in_pytorchs_words(op: Operation, raws: Sequence[Any], error: Exception) -> E
     )
 
 
+NO_OPERANDS: set[type] = set()  # classes of tensors that have no array, such as sparse ones
+
+
 def is_operand(value: Any) -> bool:
     """Whether arithmetic with a Tensor knows what to do with ``value``."""
-    return isinstance(value, OPERANDS) or is_value(value)
+    if isinstance(value, OPERANDS):
+        return type(value) not in NO_OPERANDS
+    return is_value(value)
 
 
 def operands_of(op: Operation, args: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -570,7 +580,11 @@ def operands_of(op: Operation, args: tuple[Any, ...]) -> tuple[Any, ...]:
     raise wrong_argument(op, args[0], 0)
 
 
-def wrong_argument(op: Operation, value: Any, position: int) -> TypeError:
+def wrong_argument(op: Operation, value: Any, position: int) -> Exception:
+    if type(value) in NO_OPERANDS:
+        return NotImplementedError(
+            f"{op.name} is not there for sparse tensors: use it on x.to_dense()"
+        )
     name = "input" if position == 0 else op.inputs[position]
     return TypeError(
         f"{op.name}(): argument '{name}' (position {position + 1}) must be Tensor, not "

@@ -11,12 +11,12 @@ from retrograd import arrays
 from retrograd._modes import modes
 from retrograd.arrays import Raw, dtypes
 from retrograd.autograd._history import meta_of
-from retrograd.autograd._wrap import wrap
+from retrograd.autograd._wrap import Plug, wrap
 from retrograd.ops._arguments import element
 from retrograd.ops._lifted import Lifted, tracer
 from retrograd.ops.copies import to_dtype
 from retrograd.tensor._device import CPU, is_meta, placed
-from retrograd.tensor._memory_formats import put_in_order
+from retrograd.tensor._memory_formats import check_strided, put_in_order, strided
 from retrograd.tensor._tensor import Size, Tensor
 
 # -- what all of them do ---------------------------------------------------------------------
@@ -290,7 +290,7 @@ def _is_sequence(x: Any) -> bool:
 # The options of functions that create tensors, and the lines of ``Args:`` about them.
 MEANINGS = {
     "dtype": "The dtype of the result. The default is the default floating-point dtype.",
-    "layout": "Accepted for compatibility; every tensor is strided.",
+    "layout": "``torch.strided``; ``zeros`` and ``empty`` take sparse layouts, too.",
     "device": "The device of the result. Only the CPU is supported.",
     "pin_memory": "Accepted for compatibility; it has no effect.",
     "requires_grad": "Whether operations on the result are recorded for autograd.",
@@ -307,6 +307,12 @@ def _filled(
         memory_format: Any = None, names: Any = None,
     ) -> Tensor:  # fmt: skip
         shape, wanted = size_of(name, sizes, size), numpy_dtype(dtype, name=name)
+        if layout is not None and layout != strided:
+            if name == "ones":
+                check_strided(name, layout)
+            return Plug.sparse().empty(  # type: ignore[no-any-return]
+                shape, layout, dtype=dtype, device=device, requires_grad=requires_grad
+            )
         data = allocated(fill, shape, wanted, device)
         if memory_format is not None and not isinstance(data, Lifted):
             data = put_in_order(data, memory_format)
@@ -352,7 +358,7 @@ def full(size: Sequence[int], fill_value: Any, *, out: Any = None, dtype: Any = 
         fill_value: The value.
         out: The tensor to write the result to.
         dtype: The dtype of the result. By default, it is inferred from the value.
-        layout: Accepted for compatibility; every tensor is strided.
+        layout: ``torch.strided``.
         device: The device of the result. Only the CPU is supported.
         pin_memory: Accepted for compatibility; it has no effect.
         requires_grad: Whether operations on the result are recorded for autograd.
@@ -366,6 +372,7 @@ def full(size: Sequence[int], fill_value: Any, *, out: Any = None, dtype: Any = 
         raise TypeError(
             f"full(): argument 'size' (position 1) must be tuple of ints, not {type(size).__name__}"
         )
+    check_strided("full", layout)
     value = checked_fill_value("full", fill_value)
     wanted = numpy_dtype(dtype, dtypes.result_type([value]), "full")
     if out is not None:
@@ -395,7 +402,7 @@ def scalar_tensor(s: Any, *, dtype: Any = None, layout: Any = None, device: Any 
     Args:
         s: The number.
         dtype: The dtype of the result. The default is the default floating-point dtype.
-        layout: Accepted for compatibility; every tensor is strided.
+        layout: ``torch.strided``.
         device: The device of the result. Only the CPU is supported.
         pin_memory: Accepted for compatibility; it has no effect.
         requires_grad: Whether operations on the result are recorded for autograd.
@@ -418,7 +425,7 @@ def eye(n: int, m: int | None = None, *, out: Any = None, dtype: Any = None, lay
         m: The number of columns. The default is ``n``.
         out: The tensor to write the result to.
         dtype: The dtype of the result.
-        layout: Accepted for compatibility; every tensor is strided.
+        layout: ``torch.strided``.
         device: The device of the result. Only the CPU is supported.
         pin_memory: Accepted for compatibility; it has no effect.
         requires_grad: Whether operations on the result are recorded for autograd.
@@ -431,6 +438,7 @@ def eye(n: int, m: int | None = None, *, out: Any = None, dtype: Any = None, lay
         tensor([[1., 0.],
                 [0., 1.]])
     """
+    check_strided("eye", layout)
     m = n if m is None else m
     for position, (letter, size) in enumerate((("n", n), ("m", m)), 1):
         if not hasattr(size, "__index__"):
@@ -528,7 +536,7 @@ def new_tensor_like(
         dtype: The dtype of the result.
         device: The device of the result. Only the CPU is supported.
         requires_grad: Whether operations on the result are recorded for autograd.
-        layout: Accepted for compatibility; every tensor is strided.
+        layout: ``torch.strided``.
         pin_memory: Accepted for compatibility; it has no effect.
 
     Returns:

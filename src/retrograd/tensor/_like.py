@@ -8,6 +8,7 @@ from typing import Any
 
 from retrograd import arrays
 from retrograd.arrays import Raw
+from retrograd.autograd._wrap import Plug
 from retrograd.ops._arguments import element
 from retrograd.ops._lifted import Lifted, layout_of
 from retrograd.ops.linear import permute
@@ -19,8 +20,8 @@ from retrograd.tensor._creation import (
     numpy_dtype,
     place_like,
 )
-from retrograd.tensor._memory_formats import order_of
-from retrograd.tensor._overrides import INSTALLED, met
+from retrograd.tensor._memory_formats import order_of, strided
+from retrograd.tensor._overrides import INSTALLED, met, sparse_among
 from retrograd.tensor._tensor import Tensor
 
 LIKE_OPTIONS = OPTIONS.replace("the default floating-point dtype", "that of ``input``") + (
@@ -36,8 +37,14 @@ def _like(
         input: Any, *, dtype: Any = None, layout: Any = None, device: Any = None,
         pin_memory: bool = False, requires_grad: bool = False, memory_format: Any = None,
     ) -> Tensor:  # fmt: skip
+        if layout is not None and layout != strided:
+            return Plug.sparse().like(name, input, dtype, layout, requires_grad)  # type: ignore[no-any-return]
         try:
             data = in_layout_of(name, input, dtype, memory_format, fill)
+        except NotImplementedError:
+            if sparse_among((input,)) is None:
+                raise
+            return Plug.sparse().like(name, input, dtype, layout, requires_grad)  # type: ignore[no-any-return]
         except TypeError:
             if not met((input,)):
                 raise
@@ -109,7 +116,7 @@ def full_like(
         input: The tensor that determines the shape and, by default, the dtype.
         fill_value: The value.
         dtype: The dtype of the result.
-        layout: Accepted for compatibility; every tensor is strided.
+        layout: ``torch.strided``.
         device: The device of the result. Only the CPU is supported.
         pin_memory: Accepted for compatibility; it has no effect.
         requires_grad: Whether operations on the result are recorded for autograd.

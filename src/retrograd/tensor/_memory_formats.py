@@ -28,6 +28,30 @@ channels_last, channels_last_3d = memory_format("channels_last"), memory_format(
 _ORDERS = {"channels_last": (0, 2, 3, 1), "channels_last_3d": (0, 2, 3, 4, 1)}
 
 
+class layout(str):  # noqa: N801 - PyTorch's name
+    """How a tensor stores its elements: ``torch.strided``, or one of the sparse layouts.
+
+    Example:
+        >>> torch.ones(2).layout, torch.eye(2).to_sparse().layout
+        (torch.strided, torch.sparse_coo)
+    """
+
+    __module__ = "retrograd"
+    __slots__ = ()
+    __repr__ = str.__str__
+
+
+strided = layout("torch.strided")
+
+
+def check_strided(name: str, wanted: Any) -> None:
+    """NotImplementedError for a layout in which a function creates no tensors."""
+    if wanted is not None and wanted != strided:
+        raise NotImplementedError(
+            f"{name}() creates strided tensors only: use {name}(...).to_sparse(layout={wanted})"
+        )
+
+
 def order_of(wanted: Any, shape: tuple[int, ...]) -> tuple[int, ...] | None:
     """The dimensions of a shape from the outermost to the innermost in memory; None if it is not
     one of the orders with the channels innermost."""

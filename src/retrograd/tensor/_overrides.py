@@ -70,6 +70,8 @@ def unknown(name: str, self: Any, other: Any) -> Any:
 def overridden_method(name: str, args: tuple[Any, ...]) -> Any:
     """What a method that was refused its arguments gives if their classes override it;
     NotImplemented if they do not."""
+    if (sparse := sparse_among(args)) is not None:
+        return sparse.called(name, args, {})
     if not INSTALLED and not any(overrides(type(x)) for x in args):
         return NotImplemented
     return interception().overridden_method(name, args)

@@ -23,6 +23,7 @@ from retrograd.tensor._creation import (
     size_of,
 )
 from retrograd.tensor._like import LIKE_OPTIONS, in_layout_of
+from retrograd.tensor._memory_formats import check_strided
 from retrograd.tensor._tensor import Tensor
 
 
@@ -43,6 +44,7 @@ def _sampled(distribution: str, name: str, numbers: str) -> Callable[..., Tensor
     ) -> Tensor:  # fmt: skip
         if not sizes and size is None:
             raise no_such_call(name)
+        check_strided(name, layout)
         sample = getattr(arrays.random, distribution)
         wanted = numpy_dtype(dtype, None if out is None else out._data.dtype, name)
         shape = size_of(name, sizes, size)

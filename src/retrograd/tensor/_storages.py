@@ -241,30 +241,54 @@ def is_pinned(self: Tensor, device: Any = None) -> bool:
 
 
 @public("method")
-def to_sparse(self: Tensor, sparse_dim: int | None = None, *, layout: Any = "torch.sparse_coo",
+def to_sparse(self: Tensor, sparse_dim: int | None = None, *, layout: Any = None,
               blocksize: Any = None, dense_dim: int | None = None) -> Any:  # fmt: skip
     """Returns the elements that are not zero, as a sparse tensor.
 
     Args:
         sparse_dim: The number of sparse dimensions; by default all.
-        layout: ``torch.sparse_coo``, or ``torch.sparse_csr`` for a matrix.
-        blocksize: Accepted for compatibility; there are no blocks.
-        dense_dim: Accepted for compatibility.
+        layout: The layout; by default ``torch.sparse_coo``.
+        blocksize: The shape of blocks, for layouts that have them.
+        dense_dim: The number of dense dimensions, for compressed layouts.
 
     Returns:
         A ``sparse.SparseTensor``, whose values lead back to this tensor.
     """
-    return Plug.sparse().to_sparse(self, sparse_dim, layout=layout)
+    return Plug.sparse().to_sparse(
+        self, sparse_dim, layout=layout, blocksize=blocksize, dense_dim=dense_dim
+    )
 
 
-@public("method")
-def to_sparse_csr(self: Tensor) -> Any:
-    """Returns the elements of a matrix that are not zero, as a sparse matrix, row by row.
+def _compressing(name: str, what: str, blocked: bool) -> None:
+    """Declares ``to_sparse_csr`` and the like."""
+
+    def by_entries(self: Tensor, dense_dim: int | None = None) -> Any:
+        sparse = Plug.sparse()
+        return sparse.to_sparse(self, layout=getattr(sparse, name), dense_dim=dense_dim)
+
+    def by_blocks(self: Tensor, blocksize: Any, dense_dim: int | None = None) -> Any:
+        sparse = Plug.sparse()
+        layout = getattr(sparse, name)
+        return sparse.to_sparse(self, layout=layout, blocksize=blocksize, dense_dim=dense_dim)
+
+    function = by_blocks if blocked else by_entries
+    function.__name__ = function.__qualname__ = f"to_{name}"
+    block = "        blocksize: The shape of a block.\n" if blocked else ""
+    function.__doc__ = f"""Returns what is not zero of a matrix, as a sparse matrix, {what}.
+
+    Args:
+{block}        dense_dim: The number of dense dimensions; by default none.
 
     Returns:
         A ``sparse.SparseTensor``, whose values lead back to this tensor.
     """
-    return Plug.sparse().to_sparse_csr(self)
+    public("method")(function)
+
+
+_compressing("sparse_csr", "row by row", False)
+_compressing("sparse_csc", "column by column", False)
+_compressing("sparse_bsr", "by blocks, row by row", True)
+_compressing("sparse_bsc", "by blocks, column by column", True)
 
 
 @public("method")
@@ -277,7 +301,7 @@ def sparse_mask(self: Tensor, mask: Any) -> Any:
     Returns:
         A ``sparse.SparseTensor`` with the indices of ``mask``.
     """
-    return mask._with(self[tuple(mask._indices())])
+    return Plug.sparse().masked(self, mask)
 
 
 @public("method")

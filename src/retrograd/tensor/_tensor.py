@@ -20,7 +20,7 @@ from retrograd.autograd._wrap import Plug, wrap
 from retrograd.ops._lifted import Lifted, device_value, memory_of, on_meta, tracer
 from retrograd.tensor._device import CPU, META
 from retrograd.tensor._device import device as device
-from retrograd.tensor._memory_formats import is_in_order
+from retrograd.tensor._memory_formats import is_in_order, strided
 
 NO_ARRAY = (
     "Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead."
@@ -194,7 +194,7 @@ class Tensor(_Base):
     # Questions of programs that also run elsewhere.
     is_xpu = is_mps = False
     is_sparse = is_sparse_csr = is_mkldnn = is_quantized = is_nested = False
-    layout = "strided"
+    layout = strided
 
     def get_device(self) -> int:
         """Returns the index of the device of the tensor.
