@@ -226,7 +226,8 @@ out.sum().backward()
 print(out.shape, f"{out.abs().sum().item():.3f}")
 """,
     }),
-    "vector-quantize-pytorch": Package(("einops", "einx", "frozendict", "torch_einops_utils"), {
+    "vector-quantize-pytorch": Package(
+        ("einops", "einx", "frozendict", "torch_einops_utils", "loguru"), {
         "VectorQuantize": """
 from vector_quantize_pytorch import VectorQuantize
 vq = VectorQuantize(dim=8, codebook_size=16, decay=0.8, commitment_weight=1.0)
