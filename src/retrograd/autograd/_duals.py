@@ -145,7 +145,7 @@ class Dual(Lifted):
         """The value alone, which does not move."""
         return Dual(self.level, as_tensor(self.primal).detach(), None)
 
-    def as_gradient(self) -> Lifted:
+    def as_gradient(self, like: Any = None) -> Lifted:
         """The value and its tangent as an unrecorded pass gives them: without a history. What a
         transform computes may have one, which leads outside of it."""
         if not self.level.transparent or modes.running is not None:
