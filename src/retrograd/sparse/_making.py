@@ -165,8 +165,8 @@ def sparse_compressed_tensor(
     places = arrays.stack((rows, others) if dim == 0 else (others, rows))
     _check_places(places, tuple(n // b for n, b in zip(size, block, strict=False)))
     made = SparseTensor(places, entries, size, True, layout, leaf=requires_grad)
-    dense = made.dense_dim()
-    if dense != len(size) - 2 or tuple(entries.shape[entries.ndim - dense :]) != size[2:]:
+    count = made.dense_dim()
+    if count != len(size) - 2 or tuple(entries.shape[entries.ndim - count :]) != size[2:]:
         raise RuntimeError(f"{name}: values of the shape {list(entries.shape)} do not fit {size}")
     return made
 
