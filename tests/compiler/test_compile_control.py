@@ -450,6 +450,8 @@ def test_a_captured_tensor_that_is_written_before_the_gradient() -> None:
 
 
 class Square(torch.autograd.Function):
+    generate_vmap_rule = True
+
     @staticmethod
     def forward(x: Any) -> Any:
         return x * x
@@ -532,17 +534,58 @@ def test_series_and_linear_maps_of_control_flow() -> None:
     check(lambda x: linearize(branches, x)[1](x), UP, DOWN)
 
 
-def test_a_parameter_that_a_custom_function_captures_stays_eager() -> None:
+def writes(x: Any) -> Any:
+    y = torch.zeros(3, dtype=x.dtype)
+    y.copy_(x * 2)
+    y[0] = x[1]
+    return y
+
+
+# What a branch does with a tensor that it captured: no operation takes the tensor itself.
+CAPTURED = {
+    "a custom Function": lambda x: Square.apply(x),
+    "detach": lambda x: x.detach() * x,
+    "grad": lambda x: grad(lambda z: (z**3).sum())(x),
+    "vmap": lambda x: vmap(lambda z: (z * x).sum())(x),
+    "jvp": lambda x: jvp(torch.sin, (x,), (x,))[1],
+    "hessian": lambda x: hessian(lambda z: (z**3).sum())(x) @ x,
+    "it returns it": lambda x: x,
+    "a write": lambda x: writes(x),
+}
+AROUND = {
+    "grad": lambda f: grad(f, argnums=(0, 1)),
+    "jvp": lambda f: lambda *args: jvp(f, args, args),
+    "vmap of grad": lambda f: lambda a, b: vmap(grad(f), (0, None))(torch.stack([a, -a]), b),
+    "grad of vmap": lambda f: grad(
+        lambda a, b: vmap(f, (0, None))(torch.stack([a, -a]), b).sum(), argnums=(0, 1)
+    ),
+}
+
+
+@pytest.mark.parametrize("around", AROUND)
+@pytest.mark.parametrize("name", CAPTURED)
+def test_what_is_captured_may_go_anywhere(name: str, around: str) -> None:
+    inside = CAPTURED[name]
+    if (name == "a write" and "vmap" in around) or (name, around) == ("a custom Function", "jvp"):
+        pytest.skip("it is an error in eager mode, too")
+
+    def f(a: Any, b: Any) -> Any:
+        h = a * b
+        c = torch.cond(h.sum() > 0.1, lambda: inside(h) + b, lambda: inside(h * 2))
+        return torch.scan(lambda c, x: (c + inside(h) * x, c), c, torch.stack([a, b]))[0].sum()
+
+    function, b = AROUND[around](f), randn(3, seed=2)
+    check(function, (UP[0], b), (DOWN[0], b))
+
+
+def test_a_parameter_that_a_custom_function_captures() -> None:
     w = randn(3).requires_grad_()
 
     def f(x: Any) -> Any:
         y = torch.cond(x.sum() > 0, lambda x: Square.apply(w) * x, lambda x: x * w, (x,))
         return torch.autograd.grad(y.sum(), w)[0]
 
-    compiled = torch.compile(f)
-    with pytest.warns(UserWarning, match="Pass it as an operand"):
-        assert compiled(*UP).equal(f(*UP))
-    assert compiled(*DOWN).equal(f(*DOWN))
+    check(f, UP, DOWN)
 
 
 def test_precision_is_that_of_autocast() -> None:

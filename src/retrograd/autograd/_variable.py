@@ -9,7 +9,7 @@ import sys
 import warnings
 import weakref
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from retrograd import arrays
@@ -167,7 +167,7 @@ class Variable(TensorLike):
             A tensor that does not require grad.
         """
         if isinstance(self._data, Lifted):
-            return wrap(self._data.detached())
+            return _detached(self, modes.interceptors)
         self._data = arrays.writable(self._data)
         detached = wrap(self._data, version=version_of(self))
         if modes.observer is not None:
@@ -360,3 +360,14 @@ class Variable(TensorLike):
         if meta.post_hooks is None:
             meta.post_hooks = OrderedDict()
         return add_hook(meta.post_hooks, hook)
+
+
+def _detached(x: Any, interceptors: Sequence[Any]) -> Any:
+    """A value of a transform without its history. Of the interceptors of operations, those that
+    note or replace what a function uses are asked first."""
+    if not interceptors:
+        return wrap(x._data.detached()) if isinstance(x._data, Lifted) else x.detach()
+    detach = getattr(interceptors[-1], "detach", None)
+    if detach is None:
+        return _detached(x, interceptors[:-1])
+    return detach(x, lambda source: _detached(source, interceptors[:-1]))

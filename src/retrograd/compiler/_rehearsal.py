@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import functools
 import types
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from retrograd import arrays
@@ -34,6 +35,7 @@ from retrograd.utils.checkpoint._interception import Interceptor
 
 Tensors = Sequence[Any]
 Fn = Callable[..., Any]
+CONTENTS = ("_data", "_node", "_meta", "_version_counter")  # of a Tensor
 
 
 class Failed(Exception):  # noqa: N818 - it says what happened
@@ -49,18 +51,20 @@ class Rehearsal:
 
     def __init__(self, level: TraceLevel, function: Fn, leaves: Tensors, shape: Shape) -> None:
         states = [g.saved() for g in level.generators]
+        reached = list(captured_by(function))
         outside = [
             (x, x._version, arrays.copy(x._data))
-            for x in captured_by(function)
+            for x in reached
             if not isinstance(raw(x), Lifted)
         ]
         with aside(level) as block:
             # Other tensors than those that were given, which the function may have captured, too.
             operands = [x.detach() for x in leaves]
-            noting = Noting(level, block, operands)
+            noting = Noting(level, block, operands, reached)
             try:
                 with noting:
                     self.output = function(*unflatten(operands, shape))
+                noting.note_all(flatten(self.output)[0])
             except (WritesOutside, CannotTrace):
                 raise
             except Exception as error:
@@ -91,7 +95,14 @@ class Noting(Interceptor):
 
     notes = True
 
-    def __init__(self, level: TraceLevel, block: Block, operands: Tensors) -> None:
+    def __init__(
+        self, level: TraceLevel, block: Block, operands: Tensors, reached: Sequence[Any]
+    ) -> None:
+        """``reached``: the tensors that can be reached from the function."""
+        self.reached = {id(x): x for x in reached}
+        self.holding: dict[int, list[Any]] = {}  # tensors, by the value that they hold
+        for x in reached:
+            self.holding.setdefault(id(x._data), []).append(x)
         self.level = level
         self.block = block
         self.start = next(orders)  # nodes that are made from here on have lower numbers
@@ -100,12 +111,35 @@ class Noting(Interceptor):
         self.captured: dict[int, Any] = {}
 
     def handle(self, op: Any, args: Sequence[Any], options: dict[str, Any], computed: Any) -> Any:
-        for x in flatten((list(args), options))[0]:
-            if isinstance(x, (Tensor, Lifted)):
-                self.note(x)
+        self.note_all(flatten((list(args), options))[0])
         result = apply(op, args, options, computed)
         for y in result if isinstance(result, (tuple, list)) else [result]:
             self.made[id(y)] = y
+        return result
+
+    def note_all(self, values: Sequence[Any]) -> None:
+        """Note values, and the tensors whose values they hold: a transform inside of the function,
+        and a custom Function, put these into tensors of their own."""
+        to_visit = [x for x in values if isinstance(x, (Tensor, Lifted))]
+        while to_visit:
+            x = to_visit.pop()
+            self.note(x)
+            data = raw(x)
+            if id(x) not in self.reached:
+                for other in self.holding.get(id(data), ()):
+                    self.note(other)
+            if isinstance(data, Lifted) and data.level not in self.levels:
+                to_visit += [part for part in data.parts if part is not None]
+
+    def custom(self, args: tuple[Any, ...]) -> tuple[Any, ...]:
+        """Note the arguments of a custom Function."""
+        self.note_all(flatten(args)[0])
+        return args
+
+    def detach(self, x: Any, detached: Fn) -> Any:
+        self.note(x)
+        result = detached(x)
+        self.made[id(result)] = result
         return result
 
     def note(self, x: Any) -> None:
@@ -231,15 +265,16 @@ class Closed:
         level = tracer()
         node, level.node = level.node, None  # what follows comes from the lines of the function
         try:
-            with Replacing(self.captured, given[self.count :]):
+            with Replacing(self.captured, given[self.count :]) as replacing, replacing.held():
                 found = self.function(*unflatten(given[: self.count], self.shape))
+                return [replaced(x) for x in flatten(found)[0] if isinstance(x, Tensor)]
         finally:
             level.node = node
-        return [x for x in flatten(found)[0] if isinstance(x, Tensor)]
 
 
 class Replacing(Interceptor):
-    """Within it, operations are given other values in place of what was captured."""
+    """Within it, operations are given other values in place of what was captured. While these are
+    ``held`` by the captured tensors, so are transforms and custom Functions."""
 
     def __init__(self, captured: Sequence[Any], values: Tensors) -> None:
         self.kept = captured  # so that ids stay theirs
@@ -253,6 +288,28 @@ class Replacing(Interceptor):
         new = self.new
         args, options = unflatten([new.get(id(x), x) for x in given], shape)
         return apply(op, args, options, computed)
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """Within it, the captured tensors hold the other values."""
+        tensors = [x for x in self.kept if isinstance(x, Tensor)]
+        before = [[getattr(x, name) for name in CONTENTS] for x in tensors]
+        for x in tensors:
+            for name in CONTENTS:
+                setattr(x, name, getattr(self.new[id(x)], name))
+        try:
+            yield
+        finally:
+            for x, contents in zip(tensors, before, strict=True):
+                for name, value in zip(CONTENTS, contents, strict=True):
+                    setattr(x, name, value)
+
+    def custom(self, args: tuple[Any, ...]) -> tuple[Any, ...]:
+        """Other arguments for a custom Function."""
+        return tuple([self.new.get(id(x), x) for x in args])
+
+    def detach(self, x: Any, detached: Fn) -> Any:
+        return detached(self.new.get(id(x), x))
 
 
 def replaced(x: Any) -> Any:
