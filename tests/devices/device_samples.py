@@ -1,30 +1,44 @@
 """Samples, forward and gradient, on the device ``xla:cpu``, eager: equal to NumPy's to rounding.
 
 ``python tests/devices/device_samples.py START STEP [GROUP...]`` runs every STEP-th sample of each
-group from START on, and prints what differs as JSON. It is a program of its own because JAX starts
+group from START on, and prints what differs as JSON. ``--all LEDGER [GROUP...]`` runs all that the
+file LEDGER does not have yet. It is a program of its own because JAX starts
 threads, which must not be in a process that forks, as tests do. ``PYTHONPATH`` has to contain tests
 and tests/compiler.
 """
 
 from __future__ import annotations
 
-import json
+import importlib
 import math
 import sys
 import warnings
-from collections import Counter
 from typing import Any
 
-from samples import GROUPS, reason
-from samples._pool import FIXED, names_in
-from test_compile_samples import DTYPES, EVERY, attempt, function_of, inputs
-from xla_samples import ON_A_CUT, close
+from sample_cases import Outcome, main
+from samples._pool import names_in
+from test_compile_samples import attempt, function_of, inputs
+from xla_samples import close
 
 import retrograd as torch
 
 DEVICE = "xla:cpu"
 GAPS = "[:, ::2].normal_"  # numbers drawn for memory with gaps are others than for memory without
-counts: Counter[str] = Counter()
+
+
+hosted: set[str] = set()  # operations that NumPy has done since this was last emptied
+
+
+def watch_host() -> None:
+    """Note which operations NumPy does, on copies of their operands."""
+    level = importlib.import_module("retrograd.devices._level")
+    done = level.on_host
+
+    def on_host(operation: Any, *args: Any) -> Any:
+        hosted.add(operation.name)
+        return done(operation, *args)
+
+    level.on_host = on_host
 
 
 def on_cpu(x: Any) -> Any:
@@ -51,48 +65,37 @@ def elsewhere(x: Any) -> Any:
     return x if isinstance(x, torch.Tensor) and str(x.device) != f"{DEVICE}:0" else None
 
 
-def difference(expression: str, dtype: str) -> str | None:
+def check(expression: str, dtype: str) -> Outcome:
     names = names_in(expression)
     function = function_of(expression, names)
     torch.manual_seed(0)
     eager_inputs = inputs(names, dtype)
     eager = attempt(function, *eager_inputs)
     if isinstance(eager, Exception):
-        counts["refused on the CPU"] += 1
-        return None
+        return Outcome("refused on the CPU")
+    if GAPS in expression:
+        return Outcome("draws other numbers")
+    hosted.clear()
     torch.manual_seed(0)
     given = [x.to(DEVICE) for x in inputs(names, dtype)]
     try:
         with torch.device(DEVICE):
             found = function(*given)
+        problem = None
+        if (other := elsewhere(found)) is not None:
+            problem = f"it gives a tensor on {other.device}"
+        elif not same(on_cpu(eager), on_cpu(found)):
+            problem = f"it gives {found}, not {eager}"[:2000]
+        elif not same(on_cpu(eager_inputs), on_cpu(given)):
+            problem = f"it leaves its arguments as {given}, not as {eager_inputs}"
     except Exception as error:
-        return f"it raises {type(error).__name__}: {error}"
-    counts["the same"] += 1
-    if (other := elsewhere(found)) is not None:
-        return f"it gives a tensor on {other.device}"
-    if not same(on_cpu(eager), on_cpu(found)):
-        return f"it gives {found}, not {eager}"[:2000]
-    if not same(on_cpu(eager_inputs), on_cpu(given)):
-        return f"it leaves its arguments as {given}, not as {eager_inputs}"
-    return None
-
-
-def main(start: int, step: int, groups: list[str]) -> None:
-    problems = []
-    for group in groups or GROUPS:
-        for number, expression in list(enumerate(GROUPS[group]))[start::step]:
-            if "._version" in expression or expression in ON_A_CUT or GAPS in expression:
-                continue
-            fixed = all(name in FIXED for name in names_in(expression))
-            once = number // step % EVERY or fixed or reason("NOT_COMPLEX", expression)
-            for dtype in DTYPES[:1] if once else DTYPES:
-                problem = difference(expression, dtype)
-                if problem is not None:
-                    problems.append(f"{group}: {expression} in {dtype}: {problem}")
-                    print(problems[-1], file=sys.stderr, flush=True)
-    print(json.dumps({"counts": counts, "problems": problems}))
+        problem = f"it raises {type(error).__name__}: {error}"
+    kind = "the same" if problem is None else "different"
+    return Outcome(kind, " ".join(sorted(hosted)), problem)
 
 
 if __name__ == "__main__":
     warnings.simplefilter("ignore")
-    main(int(sys.argv[1]), int(sys.argv[2]), sys.argv[3:])
+    torch.zeros((), device=DEVICE)
+    watch_host()
+    main(check, sys.argv[1:])
