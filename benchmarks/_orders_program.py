@@ -20,6 +20,7 @@ ORDERS = range(1, 11)
 PATIENCE = 0.4  # seconds; what takes longer is not tried at higher orders
 TO_START = 20.0  # the same, for the first run, in which a function is compiled
 SPENT = 0.3  # seconds for each figure
+TURNS = 4  # of figures whose ratios are shown
 POINTS, WIDTH = 64, 64  # of the network whose Laplacian is computed
 TOKENS, HEADS = 32, 4
 
@@ -210,7 +211,10 @@ def sparse(library: Library, program: str) -> dict[str, Any]:
         "function": lambda: f(x), "plan": lambda: library.func.sparse_jacobian(f, x),
         "jacobian": lambda: jac(x), "compiled": lambda: compiled(x),
     }  # fmt: skip
-    return {"seconds": {k: seconds(run) for k, run in runs.items()}, "products": jac.color_count}
+    # In turns: what else the machine does changes from second to second, and ratios are wanted.
+    found = [{k: seconds(run) for k, run in runs.items()} for _ in range(TURNS)]
+    shortest = {k: min(one[k] for one in found) for k in runs}
+    return {"seconds": shortest, "products": jac.color_count}
 
 
 def main(method: str, program: str) -> None:

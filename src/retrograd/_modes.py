@@ -441,6 +441,7 @@ def call_in_pass(task: Any, function: Callable[[Any], Any]) -> Any:
 
 
 BELOW = ("levels", "interceptors")
+ABOVE_ALL = 1 << 62  # greater than the number of any transform
 
 
 def call_below(number: int, function: Callable[..., Any], *args: Any) -> Any:

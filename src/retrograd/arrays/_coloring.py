@@ -33,7 +33,7 @@ def columns(pattern: Pattern, order: str | None = None) -> Any:
     n, least = pattern.shape[1], longest_row(pattern)
     if least == n:
         return np.arange(n)
-    best = greedy(pattern, range(n)) if n <= FEW_COLUMNS else None
+    best = greedy(different_rows(pattern), range(n)) if n <= FEW_COLUMNS else None
     if best is not None and count(best) == least:
         return best
     found = _on_grid(pattern, least)
@@ -47,6 +47,16 @@ def columns(pattern: Pattern, order: str | None = None) -> Any:
         if count(best) == least:
             return best
     return recolored(pattern, best, least)
+
+
+def different_rows(pattern: Pattern) -> Pattern:
+    """The rows of a pattern, each of them once, if it has few columns and many rows."""
+    rows, n = pattern.shape
+    if rows <= n or rows * n > MOST_NEIGHBOURS:
+        return pattern
+    packed = np.packbits(pattern.toarray(), axis=1)
+    _, first = np.unique(packed.view(f"V{packed.shape[1]}").reshape(-1), return_index=True)
+    return pattern[np.sort(first)]
 
 
 def count(colors: Any) -> int:

@@ -92,8 +92,16 @@ def stacked(patterns: Sequence[Pattern]) -> Pattern:
 
 def from_sorted(rows: Any, columns: Any, shape: tuple[int, int]) -> Pattern:
     """The pattern with the entries given, in order and none repeated."""
-    starts = np.concatenate([[0], np.cumsum(np.bincount(rows, minlength=shape[0]))])
-    return sparse.csr_array((np.ones(len(rows), bool), columns, starts), shape=shape)
+    return from_counts(np.bincount(rows, minlength=shape[0]), columns, shape)
+
+
+def from_counts(counts: Any, columns: Any, shape: tuple[int, int]) -> Pattern:
+    """The pattern with so many entries in each row, and their columns in order."""
+    small = max(len(columns), *shape) < 1 << 31
+    starts = np.zeros(shape[0] + 1, np.int32 if small else np.int64)
+    np.cumsum(counts, out=starts[1:])
+    columns = np.asarray(columns).astype(starts.dtype, copy=False)
+    return sparse.csr_array((np.ones(len(columns), bool), columns, starts), shape=shape)
 
 
 def from_sources(source: Any, columns: int) -> Pattern:
@@ -107,8 +115,7 @@ def from_bits(sets: Any, kept: Any, columns: int) -> Pattern:
     in ``kept``."""
     truths = np.unpackbits(sets.view(np.uint8), axis=1, count=len(kept), bitorder="little")
     indices = np.broadcast_to(kept.astype(np.int32), truths.shape)[truths.view(bool)]
-    starts = np.append(0, np.cumsum(np.bitwise_count(sets).sum(1)))
-    return sparse.csr_array((np.ones(len(indices), bool), indices, starts), (len(sets), columns))
+    return from_counts(np.bitwise_count(sets).sum(1), indices, (len(sets), columns))
 
 
 def any_bits(relation: Pattern, sets: Any) -> Any:
@@ -216,8 +223,7 @@ def sums(shape: tuple[int, ...], dims: tuple[int, ...]) -> Pattern:
     kept = [d for d in range(len(shape)) if d not in dims]
     count, results = size_of(shape), size_of(tuple(shape[d] for d in kept))
     order = np.arange(count).reshape(shape).transpose(*kept, *sorted(dims)).reshape(-1)
-    starts = np.arange(results + 1) * (count // max(results, 1))
-    return sparse.csr_array((np.ones(count, bool), order, starts), shape=(results, count))
+    return from_counts(np.full(results, count // max(results, 1)), order, (results, count))
 
 
 def of_product(other: Any, position: int, shape: tuple[int, ...]) -> Pattern | None:
@@ -398,13 +404,15 @@ class Composed:
             indirect, np.full(indirect.nnz, 2, np.int8)
         )
         self.pattern = _truths(both)
-        rows, columns = entries(self.pattern)
-        number = np.full(inputs, -1)
-        number[self.columns] = np.arange(len(self.columns))
-        number = number[columns]
-        self._there = number >= 0
-        self._place = (rows * len(self.columns) + number)[self._there]
         self._sums = np.flatnonzero((both.data & 1).view(bool))
+        # Where the product is in the result, and which of its elements that takes, if not all.
+        self._at = np.flatnonzero((both.data >> 1).view(bool))
+        self._place = None
+        if indirect.nnz < indirect.shape[0] * len(self.columns):
+            rows, columns = entries(indirect)
+            number = np.zeros(inputs, np.int64)
+            number[self.columns] = np.arange(len(self.columns))
+            self._place = rows * len(self.columns) + number[columns]
 
     @property
     def is_cheap(self) -> bool:
@@ -414,11 +422,8 @@ class Composed:
     def values(self, outer: Any, inner: Any) -> Any:
         """The values of all entries, from those of both patterns."""
         behind = assembled(self._outer, outer[~self._direct])
-        product = (behind @ assembled(self.inner, inner).toarray()).reshape(-1).take(self._place)
-        if len(product) == self.pattern.nnz:
-            found = product
-        else:
-            found = np.zeros(self.pattern.nnz, outer.dtype)
-            found[self._there] = product
+        product = (behind @ assembled(self.inner, inner).toarray()).reshape(-1)
+        found = np.zeros(self.pattern.nnz, outer.dtype)
+        found[self._at] = product if self._place is None else product.take(self._place)
         found[self._sums] += outer[self._direct]
         return found

@@ -6,7 +6,7 @@ from __future__ import annotations
 import functools
 import itertools
 import operator
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,6 +17,7 @@ from retrograd.arrays._patterns import Pattern
 
 MOST_ROUNDS = 64  # of uniting labels; grids and rows take one or two
 MOST_BITS = 64  # variables of one block
+MOST_DIFFERENT = 16  # sets of variables that are gone through one by one
 
 
 class NoBlocks(Exception):  # noqa: N818 - an answer, not a failure
@@ -75,10 +76,7 @@ class Blocks:
         lengths = np.bitwise_count(sets).astype(np.int64)
         starts = np.cumsum(lengths) - lengths
         variable = np.empty(int(lengths.sum()), np.int64)
-        every = int(np.bitwise_or.reduce(sets))
-        for bit in [bit for bit in range(MOST_BITS) if every >> bit & 1]:
-            has = np.flatnonzero(sets & np.uint64(1 << bit))
-            before = np.bitwise_count(sets[has] & np.uint64((1 << bit) - 1))
+        for has, bit, before in _members(sets):
             variable[starts[has] + before] = groups.variable(groups.group[has], bit)
         column = source[variable]
         self.index = np.repeat(ranks * self.count, lengths) + variable
@@ -86,7 +84,7 @@ class Blocks:
         row = np.repeat(groups.results, lengths)
         key = row * shape[1] + column
         if (key[1:] <= key[:-1]).any():
-            order = np.argsort(key, kind="stable")
+            order = _sorting(key, lengths)
             key, row, column = key[order], row[order], column[order]
             self.index = self.index[order]
             new = np.concatenate([np.ones(min(len(key), 1), bool), key[1:] != key[:-1]])
@@ -107,6 +105,32 @@ class Blocks:
             return result
         summed = np.bincount(self.repeated, result, self.pattern.nnz)
         return summed.astype(result.dtype, copy=False)
+
+
+def _members(sets: Any) -> Iterator[tuple[Any, int, Any]]:
+    """The members of all sets, one number at a time: which sets have it, which number, and how many
+    lower ones each of them has."""
+    different = np.unique(sets)
+    if len(different) <= MOST_DIFFERENT:
+        for value in different.tolist():
+            has = np.flatnonzero(sets == np.uint64(value))
+            members = [bit for bit in range(MOST_BITS) if value >> bit & 1]
+            yield from ((has, bit, before) for before, bit in enumerate(members))
+        return
+    every = int(np.bitwise_or.reduce(sets))
+    for bit in [bit for bit in range(MOST_BITS) if every >> bit & 1]:
+        has = np.flatnonzero(sets & np.uint64(1 << bit))
+        yield has, bit, np.bitwise_count(sets[has] & np.uint64((1 << bit) - 1))
+
+
+def _sorting(key: Any, lengths: Any) -> Any:
+    """The order that sorts keys, which are in order from row to row."""
+    length = int(lengths[0])
+    if (lengths != length).any():
+        return np.argsort(key, kind="stable")
+    order = np.argsort(key.reshape(-1, length), axis=1, kind="stable")
+    order += np.arange(0, len(key), length)[:, None]
+    return order.reshape(-1)
 
 
 def by_rows(step: Step, leaves: Leaves) -> Groups:

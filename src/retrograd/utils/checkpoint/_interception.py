@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Self
 
-from retrograd._modes import Scope, modes, within
+from retrograd._modes import ABOVE_ALL, Scope, call_below, modes, within
 from retrograd.autograd._saved import pack_saved
 from retrograd.ops._operation import Operation
 from retrograd.tensor._calls import (
@@ -33,7 +33,10 @@ class Interceptor(Scope):
     def __call__(
         self, op: Operation, args: Sequence[Any], options: dict[str, Any], computed: Any
     ) -> Any:
-        with within(interceptors=modes.interceptors[:-1]):
+        interceptors = modes.interceptors
+        if len(interceptors) == 1:
+            return call_below(ABOVE_ALL, self.handle, op, args, options, computed)
+        with within(interceptors=interceptors[:-1]):
             return self.handle(op, args, options, computed)
 
     def handle(
