@@ -12,7 +12,7 @@ import pytest
 
 import retrograd as torch
 from retrograd.arrays import row_blocks
-from retrograd.func import _cuts, jacfwd, sparse_jacobian, sparsity
+from retrograd.func import _cuts, grad, jacfwd, sparse_jacobian, sparsity
 
 F = torch.nn.functional
 ROOT = Path(__file__).resolve().parents[2]
@@ -132,6 +132,21 @@ def test_functions_that_are_not_cut(name: str) -> None:
         return  # these can be cut into one block, which is not worth while
     with pytest.raises(ValueError, match="cannot be cut"):
         sparse_jacobian(f, x, mode="cut")
+
+
+GRADIENTS: list[Any] = [
+    lambda x: grad(lambda y: (y[1:] * y[:-1]).pow(2).sum())(x),
+    lambda x: grad(lambda y: (torch.tanh(y) ** 2).sum())(x[INDEX]) * x[INDEX],
+    lambda x: x[1:] * grad(lambda y: (y[1:] * y[:-1]).pow(2).sum())(x)[:-1],
+    lambda x: grad(lambda y: (y[INDEX] ** 3).sum())(torch.sin(x)),
+]
+
+
+@pytest.mark.parametrize("f", GRADIENTS)
+def test_functions_that_take_gradients_themselves(f: Any) -> None:
+    x = points(20)
+    jac = sparse_jacobian(f, x)
+    np.testing.assert_allclose(jac(x).toarray(), jacfwd(f)(x), atol=1e-12)
 
 
 def test_a_function_that_changes_is_refused() -> None:

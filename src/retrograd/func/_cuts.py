@@ -144,7 +144,7 @@ class Following(Calls):
                 return operands
             self.middle.numbers.append(self._gathered)
             return [self._replaced[1], *operands[1:]]
-        if not is_of(self.level, x) or not raw(x).moves or raw(x).source is not None:
+        if not self.follows(x) or raw(x).source is not None:
             return operands
         result = apply(op, operands, options)
         if raw(x).size * SMALLER > raw(result).size:
@@ -158,8 +158,13 @@ class Following(Calls):
         self._replaced = (x, wrap(variable))
         return [self._replaced[1], *operands[1:]]
 
+    def follows(self, x: Any) -> bool:
+        """Whether a value depends on the input, and may be replaced: a gradient that the function
+        computes itself must still get to what it is taken by."""
+        return is_of(self.level, x) and raw(x).moves and not x.requires_grad
+
     def is_copy(self, x: Any) -> bool:
-        return is_of(self.level, x) and raw(x).moves and raw(x).source is not None
+        return self.follows(x) and raw(x).source is not None
 
     def may_move(self, op: Operation) -> bool:
         return op.family == "linear" or only_copies(op) or not op.has_rules
