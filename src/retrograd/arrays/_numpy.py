@@ -131,9 +131,20 @@ def nonzero(x: Raw) -> tuple[Raw, ...]:
     return np.nonzero(np.atleast_1d(x))
 
 
+def is_channels_last(x: Raw) -> bool:
+    """Whether the channels of images or volumes are innermost in memory."""
+    if x.ndim < 4 or x.flags.c_contiguous:
+        return False
+    return bool(x.transpose(0, *range(2, x.ndim), 1).flags.c_contiguous)
+
+
 def concatenate(parts: Sequence[Raw], axis: int = 0) -> Raw:
-    """Arrays one after the other along a dimension, row by row in memory whatever they are."""
-    return np.ascontiguousarray(np.concatenate(parts, axis))
+    """Arrays one after the other along a dimension: row by row in memory, unless they are images
+    that all have their channels innermost."""
+    result = np.concatenate(parts, axis)
+    if result.ndim > 3 and all([is_channels_last(x) for x in parts]):
+        return result
+    return np.ascontiguousarray(result)
 
 
 def stack(parts: Sequence[Raw], axis: int = 0) -> Raw:

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
 from retrograd.arrays import _blocks
-from retrograd.arrays._numpy import Raw
+from retrograd.arrays._numpy import Raw, is_channels_last
 
 Sizes = tuple[int, ...]
 
@@ -46,16 +46,14 @@ def framed(x: Raw, before: Sequence[int], sizes: Sequence[int], value: Any = 0) 
     return out
 
 
-def is_channels_last(x: Raw) -> bool:
-    """Whether the channels of images or volumes are innermost in memory."""
-    if x.ndim < 4 or x.flags.c_contiguous:
-        return False
-    return bool(x.transpose(0, *range(2, x.ndim), 1).flags.c_contiguous)
-
-
 def channels_last(x: Raw) -> Raw:
     """A copy with the channels innermost in memory."""
     return np.moveaxis(np.ascontiguousarray(np.moveaxis(x, 1, -1)), -1, 1)
+
+
+def alike(x: Raw, result: Raw) -> Raw:
+    """A result of images, with the channels innermost in memory if those of the images are."""
+    return channels_last(result) if is_channels_last(x) else result
 
 
 def extents(counts: Sequence[int], kernel: Sequence[int], stride: Sequence[int],

@@ -57,7 +57,7 @@ def _avg_pool(
     if given.kind in "iu":
         return arrays.trunc_divide(sums, divisors)
     sums /= divisors
-    return arrays.cast(sums, given)
+    return arrays.cast(arrays.windows.alike(self, sums), given)
 
 
 def _avg_spread(
@@ -113,7 +113,8 @@ def _averages(sizes: Sequence[int], counts: Sizes) -> list[Any]:
 
 
 def _adaptive_avg_pool(self: Raw, output_size: Sizes) -> Raw:
-    return arrays.images.resample(self, _averages(self.shape[-len(output_size) :], output_size))
+    maps = _averages(self.shape[-len(output_size) :], output_size)
+    return arrays.windows.alike(self, arrays.images.resample(self, maps))
 
 
 def _adaptive_avg_spread(self: Raw, like: Raw, sizes: Sizes) -> Raw:

@@ -50,7 +50,7 @@ def _convolution(
     result = compute(input, weight, stride, padding, dilation, sizes, groups)
     if bias is not None:
         result += bias.reshape(-1, *(1,) * len(sizes))
-    if arrays.windows.is_channels_last(input) or arrays.windows.is_channels_last(weight):
+    if arrays.is_channels_last(input) or arrays.is_channels_last(weight):
         result = arrays.windows.channels_last(result)
     return arrays.cast(result, given)
 

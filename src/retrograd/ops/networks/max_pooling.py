@@ -58,7 +58,8 @@ def _max_pool(
 ) -> tuple[Raw, Raw]:
     sizes = self.shape[-len(kernel_size) :]
     counts = output_sizes(sizes, kernel_size, stride, padding, dilation, ceil_mode)
-    return arrays.windows.window_maxima(self, kernel_size, stride, padding, dilation, counts)
+    largest = arrays.windows.window_maxima(self, kernel_size, stride, padding, dilation, counts)
+    return arrays.windows.alike(self, largest[0]), arrays.windows.alike(self, largest[1])
 
 
 def _put_maxima(
@@ -92,9 +93,11 @@ def _adaptive_max_pool(self: Raw, output_size: Sizes) -> tuple[Raw, Raw]:
     if all(n and s % n == 0 for s, n in zip(sizes, output_size, strict=True)):
         each = tuple(s // n for s, n in zip(sizes, output_size, strict=True))
         none, once = (0,) * len(each), (1,) * len(each)
-        return windows.window_maxima(self, each, each, none, once, output_size)
-    parts = [windows.divided(s, n) for s, n in zip(sizes, output_size, strict=True)]
-    return windows.maxima_among(self, parts)
+        largest = windows.window_maxima(self, each, each, none, once, output_size)
+    else:
+        parts = [windows.divided(s, n) for s, n in zip(sizes, output_size, strict=True)]
+        largest = windows.maxima_among(self, parts)
+    return windows.alike(self, largest[0]), windows.alike(self, largest[1])
 
 
 def _put_adaptive_maxima(g: Any, self: Any, result1: Any, output_size: Sizes) -> Any:

@@ -28,7 +28,8 @@ def _constant_pad(self: Raw, pad: Sizes, value: Any) -> Raw:
     sizes = tuple(b + s + a for b, s, a in zip(before, self.shape, after, strict=True))
     value = arrays.as_value(value, self.dtype)
     result = arrays.windows.framed(arrays.writable(self), before, sizes, value)
-    return arrays.copy(result) if result.base is not None else result
+    result = arrays.copy(result) if result.base is not None else result
+    return arrays.windows.alike(self, result)
 
 
 def _constant_pad_rule(g: Any, pad: Sizes) -> Any:
@@ -53,7 +54,8 @@ def _maps(mode: str, sizes: Sequence[int], padding: Sizes) -> list[Any]:
 
 def _framed(self: Raw, mode: str, padding: Sizes) -> Raw:
     sizes = self.shape[self.ndim - len(padding) // 2 :]
-    return arrays.images.resample(self, _maps(mode, sizes, padding))
+    result = arrays.images.resample(self, _maps(mode, sizes, padding))
+    return result if mode == "circular" else arrays.windows.alike(self, result)
 
 
 def _unframed(self: Raw, like: Raw, mode: str, sizes: Sizes, padding: Sizes) -> Raw:

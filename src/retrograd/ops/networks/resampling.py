@@ -38,7 +38,7 @@ def _maps(
 
 def _resize(self: Raw, mode: str, output_size: Sizes, align_corners: bool, scales: Factors) -> Raw:
     maps = _maps(mode, self.shape[-len(scales) :], output_size, align_corners, scales)
-    return arrays.images.resample(self, maps)
+    return arrays.windows.alike(self, arrays.images.resample(self, maps))
 
 
 def _unresize(self: Raw, mode: str, sizes: Sizes, align_corners: bool, scales: Factors) -> Raw:
