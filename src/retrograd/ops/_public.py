@@ -47,6 +47,7 @@ OUT = {
     "same": "a tensor of the dtype of the result",
     "cast": "a tensor of a dtype that the result can be cast to",
     "any": "a tensor of any dtype",
+    "any precision": "a tensor of numbers like those of the result, complex or not",
     "computed": "a tensor of the dtype that is computed in",
     "joined": "a tensor of a dtype that what is joined can be cast to",
     "its dtype": "a tensor of any dtype: the result is computed in it",

@@ -30,7 +30,8 @@ from retrograd.ops.piecewise import where
 
 
 def _add(self: Raw, other: Raw, alpha: Any = 1) -> Raw:
-    return self + factor(self.dtype, alpha) * other
+    scaled = factor(self.dtype, alpha) * other
+    return self + (bool(scaled) if isinstance(other, bool) and self.dtype.kind == "b" else scaled)
 
 
 def _sub(self: Raw, other: Raw, alpha: Any = 1) -> Raw:

@@ -161,7 +161,9 @@ def where(condition: Any, input: Any = None, other: Any = None) -> Any:
         tensor([1., 0.])
     """
     if input is None and other is None:
-        return tuple(wrap(indices) for indices in arrays.nonzero(condition._data))
+        from retrograd.ops.shapes.sorting import nonzero
+
+        return nonzero(condition, as_tuple=True)
     if not (is_operand(input) and is_operand(other)):
         given = (condition, input) if other is None else (condition, input, other)
         raise invalid_combination("where", *given)

@@ -38,7 +38,7 @@ def written(
     pairs = list(zip(targets, result if targets is out else (result,), strict=True))
     for target, value in pairs:
         if not ("or complex" in words and args and args[0].dtype == target.dtype):
-            _check_dtype(words, target, value)
+            _check_dtype(name, words, target, value)
         _check_overlap(face, words, target, _flat(given))
     for target, value in pairs:
         write_out(target, value)
@@ -91,11 +91,17 @@ def _flat(given: Sequence[Any]) -> list[Any]:
     return [y for x in given for y in (x if isinstance(x, (list, tuple)) else (x,))]
 
 
-def _check_dtype(words: set[str], target: Tensor, value: Tensor) -> None:
+def _check_dtype(name: str, words: set[str], target: Tensor, value: Tensor) -> None:
     have, wanted = value._data.dtype, target._data.dtype
     if have == wanted or "any" in words:
         return
     kinds = [dtypes.type_word(d) for d in (have, wanted)]
+    if "any precision" in words:
+        if have.kind == wanted.kind:
+            return
+        kind = "complex" if have.kind == "c" else "floating point"
+        name = name.removeprefix("fft_").replace("2", "n")
+        raise RuntimeError(f"{name} expects a {kind} output tensor, but got {kinds[1]}")
     if "computed" in words:
         raise RuntimeError(f"Found dtype {kinds[1]} but expected {kinds[0]}")
     if words.isdisjoint(("cast", "joined")):

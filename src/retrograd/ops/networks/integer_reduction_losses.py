@@ -7,8 +7,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeVar
 
+from retrograd.ops._dims import broadcast
 from retrograd.ops._public import public
 from retrograd.ops._sections import like, sections
+from retrograd.ops.linear import expand
 from retrograd.ops.networks import binary_cross_entropy, ctc, distances, losses
 
 _REDUCTIONS = ("none", "mean", "sum")
@@ -44,6 +46,14 @@ def binary_cross_entropy_with_logits(
         >>> torch.binary_cross_entropy_with_logits(torch.zeros(2), torch.tensor([0.0, 1.0]))
         tensor([0.6931, 0.6931])
     """
+    shape = tuple(target.shape)
+    if tuple(input.shape) != shape:  # which is an error there
+        common = broadcast(shape, tuple(input.shape))
+        if common != shape:
+            raise RuntimeError(
+                f"output with shape {list(shape)} doesn't match the broadcast shape {list(common)}"
+            )
+        input = expand(input, size=shape)
     return binary_cross_entropy.binary_cross_entropy_with_logits(
         input, target, weight, reduction=_word(reduction), pos_weight=pos_weight
     )

@@ -204,7 +204,7 @@ def _refuse_frame(x: Raw, pad: Sizes, mode: str) -> None:
             raise RuntimeError("Padding value causes wrapping around more than once.")
         for n, b, a in zip(sizes, before, after, strict=True):
             left = n + min(b, 0) + min(a, 0)  # of the input, which there must be some of to wrap
-            if n + b + a < 0 or left <= 0 < n + b + a:
+            if n + b + a < 0 or left <= 0 < n + b + a or (left < 0 < b):
                 raise RuntimeError("Negative padding value is resulting in an empty dimension")
     elif 0 in shape[len(shape) - spatial - 1 :]:
         raise RuntimeError(

@@ -238,6 +238,10 @@ def _check_gradient(
                 "torch.gradient expected each element of spacing to have one dimension, but got an "
                 f"element with {raw(points).ndim} dimensions!"
             )
+        if isinstance(points, TensorLike) and raw(points).size <= edge_order:
+            raise IndexError(
+                f"torch.gradient needs {edge_order + 1} coordinates, but got {raw(points).size}"
+            )
 
 
 def _from_distance(x: Any, distance: float, dim: int, edge_order: int) -> Any:

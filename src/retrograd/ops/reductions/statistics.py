@@ -287,7 +287,13 @@ def _nansum_rule(g: Any, self: Any, dim: tuple[int, ...], keepdim: bool) -> Any:
 
 
 _refuse_complex = refuses("c", "nansum on CPU does not support complex inputs", RuntimeError)
-nansum_op = reduction("nansum", _nansum, _nansum_rule, dtypes="sum", check=_refuse_complex)
+nansum_op = composite(
+    "nansum",
+    lambda self, dim, keepdim: linear.sum_dim(
+        masked_fill(self, isnan(raw(self)), 0), dim=dim, keepdim=keepdim
+    ),
+    _nansum, rules={"self": _nansum_rule}, dtypes="sum", check=_refuse_complex,
+)  # fmt: skip
 
 
 @public("torch method", out="cast")

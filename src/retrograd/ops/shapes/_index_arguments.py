@@ -8,6 +8,7 @@ from typing import Any
 from retrograd import arrays
 from retrograd.arrays import Raw, dtypes
 from retrograd.ops import copies
+from retrograd.ops._dims import numel
 from retrograd.ops._lifted import Lifted, bare, checked_by_line, device_value
 from retrograd.ops._operation import TensorLike, raw
 
@@ -104,14 +105,17 @@ def check_index(index: Raw, shape: Sequence[int], dim: int, position: int) -> No
     check_in_bounds(index, position, size, negative=True, error=IndexError)
 
 
-def check_index_put(self: Any, values: Any, where_to: tuple[Any, ...]) -> None:
+def check_index_put(
+    self: Any, values: Any, where_to: tuple[Any, ...], accumulate: bool = False
+) -> None:
     """Whether the shape and dtype of values let them be put at an index. PyTorch converts a single
-    value put at a mask, and no other."""
+    value that is put at a mask and not added, and no other."""
     indices = [place for place in where_to if hasattr(place, "dtype")]  # not slices
     at_mask = len(indices) == 1 and indices[0].dtype.kind == "b"
-    if at_mask and not values.shape:
-        if arrays.is_raw(raw(values)):
-            arrays.as_value(raw(values), raw(self).dtype)  # or the error that it does not fit
+    if at_mask and not accumulate and numel(values.shape) == 1:
+        if arrays.is_raw(value := raw(values)):
+            # or the error that it does not fit
+            arrays.as_value(value.reshape(()) if value.ndim else value, raw(self).dtype)
     else:
         check_same_dtype(
             "Index put requires the source and destination dtypes match, got {} for the "

@@ -261,12 +261,12 @@ def _check_scatter(self: Any, dim: int, index: Any, src: Any) -> int:
     """The dimension made plain, if an index (and the tensor of what it places) fits."""
     indices, shape = raw(index), raw(self).shape
     plain = one_dim(dim, len(shape))
-    if not indices.size:
-        return plain
-    if not is_index(indices):
+    if indices.size and not is_index(indices):
         raise RuntimeError("scatter(): Expected dtype int32/int64 for index")
     if src is not None and raw(src).dtype != raw(self).dtype:
         raise RuntimeError("scatter(): Expected self.dtype to be equal to src.dtype")
+    if not indices.size:
+        return plain
     if indices.shape != shape or (src is not None and raw(src).shape != shape):
         _check_sizes(shape, plain, indices.shape, None if src is None else raw(src).shape)
     check_in_bounds(indices, plain, size_along(shape, plain))

@@ -158,5 +158,5 @@ def index_put(input: Any, indices: Sequence[Any], values: Any, accumulate: bool 
     for number, index in enumerate(where_to):
         check_index(index, tuple(input.shape), dim, number)
         dim += index.ndim if index.dtype.kind == "b" else 1
-    check_index_put(input, values, where_to)
+    check_index_put(input, values, where_to, accumulate)
     return linear.index_put(input, values, where=where_to, accumulate=accumulate)

@@ -126,7 +126,7 @@ def _to_real(name: str, input: Any, n: Size, dim: int, norm: Norm, forward: bool
     return fft_c2r(input, dim=(axis,), normalization=scaling, last_dim_size=count)
 
 
-@public("fft", out="same")
+@public("fft", out="any precision")
 def fft(input: Any, n: Size = None, dim: int = -1, norm: Norm = None) -> Any:
     """The discrete Fourier transform along one dimension.
 
@@ -147,7 +147,7 @@ def fft(input: Any, n: Size = None, dim: int = -1, norm: Norm = None) -> Any:
     return _transform("fft", input, n, dim, norm, True)
 
 
-@public("fft", out="same")
+@public("fft", out="any precision")
 def ifft(input: Any, n: Size = None, dim: int = -1, norm: Norm = None) -> Any:
     """The inverse discrete Fourier transform along one dimension.
 
@@ -168,7 +168,7 @@ def ifft(input: Any, n: Size = None, dim: int = -1, norm: Norm = None) -> Any:
     return _transform("ifft", input, n, dim, norm, False)
 
 
-@public("fft", out="same")
+@public("fft", out="any precision")
 def rfft(input: Any, n: Size = None, dim: int = -1, norm: Norm = None) -> Any:
     """The discrete Fourier transform of a real signal along one dimension.
 
@@ -192,7 +192,7 @@ def rfft(input: Any, n: Size = None, dim: int = -1, norm: Norm = None) -> Any:
     return _of_real("rfft", input, n, dim, norm, True, onesided=True)
 
 
-@public("fft", out="same")
+@public("fft", out="any precision")
 def irfft(input: Any, n: Size = None, dim: int = -1, norm: Norm = None) -> Any:
     """The inverse of ``rfft``.
 
@@ -213,7 +213,7 @@ def irfft(input: Any, n: Size = None, dim: int = -1, norm: Norm = None) -> Any:
     return _to_real("irfft", input, n, dim, norm, False)
 
 
-@public("fft", out="same")
+@public("fft", out="any precision")
 def hfft(input: Any, n: Size = None, dim: int = -1, norm: Norm = None) -> Any:
     """The discrete Fourier transform of a Hermitian signal, given one half of it; it is real.
 
@@ -233,7 +233,7 @@ def hfft(input: Any, n: Size = None, dim: int = -1, norm: Norm = None) -> Any:
     return _to_real("hfft", input, n, dim, norm, True)
 
 
-@public("fft", out="same")
+@public("fft", out="computed")
 def ihfft(input: Any, n: Size = None, dim: int = -1, norm: Norm = None) -> Any:
     """The inverse of ``hfft``.
 
@@ -263,7 +263,7 @@ def _transform_many(name: str, input: Any, s: Sizes, dim: Sizes, norm: Norm, for
     return fft_c2c(input, dim=axes, normalization=normalization_of(norm, forward), forward=forward)
 
 
-@public("fft", out="same")
+@public("fft", out="any precision")
 def fftn(input: Any, s: Sizes = None, dim: Sizes = None, norm: Norm = None) -> Any:
     """The discrete Fourier transform along several dimensions.
 
@@ -285,7 +285,7 @@ def fftn(input: Any, s: Sizes = None, dim: Sizes = None, norm: Norm = None) -> A
     return _transform_many("fftn", input, s, dim, norm, True)
 
 
-@public("fft", out="same")
+@public("fft", out="any precision")
 def ifftn(input: Any, s: Sizes = None, dim: Sizes = None, norm: Norm = None) -> Any:
     """The inverse discrete Fourier transform along several dimensions.
 
@@ -306,7 +306,7 @@ def ifftn(input: Any, s: Sizes = None, dim: Sizes = None, norm: Norm = None) -> 
     return _transform_many("ifftn", input, s, dim, norm, False)
 
 
-@public("fft", out="same")
+@public("fft", out="any precision")
 def rfftn(input: Any, s: Sizes = None, dim: Sizes = None, norm: Norm = None) -> Any:
     """The discrete Fourier transform of a real signal along several dimensions.
 
@@ -349,7 +349,7 @@ def _halved(name: str, input: Any, s: Sizes, dim: Sizes) -> tuple[Any, tuple[int
     return resized(input, axes, (*sizes[:-1], last // 2 + 1)), axes, last
 
 
-@public("fft", out="same")
+@public("fft", out="any precision")
 def irfftn(input: Any, s: Sizes = None, dim: Sizes = None, norm: Norm = None) -> Any:
     """The inverse of ``rfftn``.
 
@@ -373,7 +373,7 @@ def irfftn(input: Any, s: Sizes = None, dim: Sizes = None, norm: Norm = None) ->
     return fft_c2r(input, dim=axes, normalization=normalization_of(norm, False), last_dim_size=last)
 
 
-@public("fft", out="same")
+@public("fft", out="any precision")
 def hfftn(input: Any, s: Sizes = None, dim: Sizes = None, norm: Norm = None) -> Any:
     """The discrete Fourier transform of a Hermitian signal along several dimensions; it is real.
 
@@ -397,7 +397,7 @@ def hfftn(input: Any, s: Sizes = None, dim: Sizes = None, norm: Norm = None) -> 
     return fft_c2r(conj(input), dim=axes[-1:], normalization=scaling, last_dim_size=last)
 
 
-@public("fft", out="same")
+@public("fft", out="any precision")
 def ihfftn(input: Any, s: Sizes = None, dim: Sizes = None, norm: Norm = None) -> Any:
     """The inverse of ``hfftn``.
 
@@ -448,7 +448,7 @@ def _of_two(transform: Callable[..., Any], name: str, last: int = 4) -> Callable
         f"    >>> torch.fft.{name}(torch.ones(3, 4, 4)).shape\n"
         f"    torch.Size([3, 4, {last}])\n"
     )
-    return public("fft", out="same")(function)
+    return public("fft", out="any precision")(function)
 
 
 fft2, ifft2 = _of_two(fftn, "fft2"), _of_two(ifftn, "ifft2")
