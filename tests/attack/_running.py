@@ -136,6 +136,7 @@ class Worker:
         theirs.close()
         self.last: dict[str, Any] = {"tried": 0, "counts": {}, "findings": []}
         self.ended = False
+        self._began = (0.0, 0.0)  # when a program began, and how long was computed by then
 
     def look(self) -> str | None:
         """Read what it tells; if it has crashed or hangs, say so and end it."""
@@ -156,10 +157,23 @@ class Worker:
             code = self.process.exitcode or 0
             how = signal.Signals(-code).name if code < 0 else f"exit code {code}"
             return self.told(f"the process ended with {how}", program)
-        if program and time.monotonic() - since > LIMIT:
+        if program and self.hangs(since):
             self.end()
             return self.told(f"it does not return within {LIMIT:.0f} s", program)
         return None
+
+    def hangs(self, since: float) -> bool:
+        """Whether what began at a time takes too long: by the time that it has computed for, as the
+        machine may be busy with other things; or by the clock, if it only waits."""
+        try:
+            fields = Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()
+        except OSError:
+            return False
+        used = (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+        if self._began[0] != since:
+            self._began = since, used
+        passed = time.monotonic() - since
+        return passed > LIMIT and (used - self._began[1] > LIMIT / 2 or passed > 15 * LIMIT)
 
     def told(self, how: str, program: str) -> str:
         last = program.splitlines()[-1] if program else f"{self.name}, seed {self.seed}"

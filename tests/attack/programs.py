@@ -9,7 +9,7 @@ from collections import Counter
 
 from ._comparing import Difference, shown
 from ._differences import verdict
-from ._known import known
+from ._known import UNDEFINED, known
 from ._machine import Libraries, Machine, is_rounding
 from ._report import Report
 from ._shrinking import reproduction, shrunk, title_of
@@ -82,7 +82,7 @@ def is_explained(
     why = known(found, lines, is_whole)
     if why is None and is_rounding(lines, found, machine.libraries, coarsest(machine)):
         why = "rounding"
-    right = verdict(lines, found, machine.libraries)
+    right = None if why in UNDEFINED else verdict(lines, found, machine.libraries)
     if right == "theirs":
         report.counts[f"against differences, although {why}"] += 1
         return False

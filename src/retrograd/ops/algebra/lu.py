@@ -51,9 +51,10 @@ def _lu_gradient(gl: Any, gu: Any, L: Any, U: Any) -> Any:
     if gl is not None and m > k:  # further rows of L, which U was divided out of
         below = _divided_by_upper(square_u, rows_of(gl, k, m))
         gu = total(gu, -(transposed(rows_of(L, k, m)) @ below))
+    # What is zero or one by definition has no say, not even where its gradient is infinite.
     inner = total(
-        None if gl is None else lower(transposed(square_l) @ rows_of(gl, 0, k), -1),
-        None if gu is None else upper(columns_of(gu, 0, k) @ transposed(square_u)),
+        None if gl is None else lower(transposed(square_l) @ lower(rows_of(gl, 0, k), -1), -1),
+        None if gu is None else upper(upper(columns_of(gu, 0, k)) @ transposed(square_u)),
     )
     gradient = _divided_by_lower(square_l, _divided_by_upper(square_u, inner))
     dim = len(gradient.shape)
@@ -243,7 +244,7 @@ def lu_of_torch(A: Any, pivot: bool = True, get_infos: bool = False) -> Any:
                 [0.5000, 1.5000]])
     """
     check_tensors("lu", A=A)
-    result = _factored("torch.linalg.lu_factor_ex", A, pivot, not get_infos)
+    result = _factored("torch.linalg.lu_factor_ex", A, pivot, check_errors=False)
     return tuple(result) if get_infos else tuple(result[:2])
 
 

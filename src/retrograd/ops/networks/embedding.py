@@ -238,6 +238,11 @@ def embedding(
             raise AssertionError("Padding_idx must be within num_embeddings")
         padding_idx %= count
     if max_norm is not None:
+        if len(weight.shape) != 2:
+            raise RuntimeError(
+                f"Expected 2-dimensional tensor, but got {len(weight.shape)}-dimensional tensor "
+                "for argument #1 'self' (while checking arguments for embedding_renorm_)"
+            )
         _shorten(weight, _check_indices(input, "embedding_renorm_"), max_norm, norm_type)
     return look_up(
         weight, input, -1 if padding_idx is None else padding_idx, scale_grad_by_freq, sparse
