@@ -223,6 +223,7 @@ MEANT = [
           program="index_reduce"),
     Known(TWO_REASONS, ERROR, theirs="^(ValueError|RuntimeError)", program="einsum|nll_loss",
           line=r"functional\.|func\.", ours="^(ValueError|RuntimeError)"),
+    Known(TWO_REASONS, ERROR, theirs="^RuntimeError", ours="A must be square", line="lobpcg"),
     Known(TWO_REASONS, ERROR, theirs="^AttributeError", ours="derivative for aten::histogram"),
     Known(CONJ, ("values",), line=r"_is_view", program=r"ihfft"),
     Known(CONJ, ERROR, theirs="unresolved conjugated", ours="^no error", program=r"fft\."),

@@ -24,4 +24,8 @@ MENDING: list[dict[str, Any]] = [
             program=r"inf[\s\S]*batch_norm"),
     mending("log1p of small complex numbers loses digits, as NumPy's does", "values gradient",
             program=r"(complex|\dj)[\s\S]*log1p"),
+    mending("the result of segment_reduce is a view", "error", theirs="^no error",
+            ours="A view was created in no_grad", program="segment_reduce"),
+    mending("affine_grid_generator tells of a wrong rank in the words of NumPy", "error",
+            ours="axes don't match array", line="affine_grid_generator"),
 ]  # fmt: skip
