@@ -246,6 +246,33 @@ def test_optimizers(name: str) -> None:
     assert steps <= {8.0}
 
 
+def losses_of_uneven_steps(compile_it: Any) -> list[float]:
+    a, b = (nn.Parameter(torch.tensor([1.0, -2.0])) for _ in range(2))
+    optimizer = torch.optim.Adam([a, b], lr=0.1)
+    a.grad = torch.tensor([0.5, 1.0])
+    optimizer.step()  # of ``a`` alone, so that its sizes of steps are others than those of b
+
+    def step() -> Any:
+        optimizer.zero_grad()
+        loss = ((a - 3) ** 2 + (b - 3) ** 2).sum()
+        loss.backward()
+        optimizer.step()
+        return loss.detach()
+
+    run = compile_it(step)
+    losses = [float(run()) for _ in range(4)]
+    for state in optimizer.state.values():  # from now on both have the same
+        state["step"].fill_(7)
+    losses += [float(run()) for _ in range(4)]
+    return [*losses, *[float(optimizer.state[x]["step"]) for x in (a, b)]]
+
+
+def test_parameters_that_have_taken_other_numbers_of_steps() -> None:
+    found = losses_of_uneven_steps(compiled)
+    np.testing.assert_allclose(found, losses_of_uneven_steps(lambda f: f), rtol=1e-6)
+    assert found[-2:] == [11.0, 11.0]
+
+
 def test_muon_is_updated_by_numpy() -> None:
     losses = []
     for on_xla in (False, True):

@@ -66,7 +66,8 @@ class Entry:
         self.saved = [] if self.pull is None else [numbers.get(v) for v in self.pull.saved]
         watch = trace.watch
         self._containers = list(dict.fromkeys(c.held.local for c in self.changes))
-        self._finish, needed = finisher(self, watch.locals)
+        device = self.function if backend == "device" else None
+        self._finish, needed = finisher(self, watch.locals, device)
         if self._finish is None:
             needed = [*watch.locals, *self._containers]
         self._tensor_count = len(watch.tensors)
@@ -75,7 +76,11 @@ class Entry:
             [i for i, v in enumerate(trace.inputs) if v in written],
             trace.level.depends_on_numbers,
         )  # fmt: skip
-        self._plain = not (
+        # On a device, what straight lines finish need not be made values of first.
+        self._run = self.function
+        if self._finish is not None and backend == "device":
+            self._run = self.function.arrays
+        self._plain = self._run is self.function and not (
             self.pull or self.writes or self.rebound or self.flags or self.changes
         ) and isinstance(self.result, New) and not self.result.requires_grad  # fmt: skip
 
@@ -85,7 +90,7 @@ class Entry:
         if found is None:
             return MISSED
         data, needed = found
-        values = self.function(*data)
+        values = self._run(*data)
         if self._plain:
             return wrap(values[0])
         if self._finish is not None:
@@ -206,14 +211,17 @@ def undifferentiable(value: Any, error: str) -> Any:
     return wrap(value, BrokenGraph(error))
 
 
-def finisher(entry: Entry, tensors: list[str]) -> tuple[Any, list[str]]:
+def finisher(entry: Entry, tensors: list[str], device: Any) -> tuple[Any, list[str]]:
     """What ``Entry.finish`` does, as straight lines, and the tensors and containers that it takes,
     by their names in the comparing function; None where that takes more than setting gradients,
-    attributes and items, and returning new tensors."""
+    attributes and items, and returning new tensors. ``device`` is the function of a program on a
+    device, which then gives XLA's arrays."""
     lines: list[str] = []
     names: dict[str, Any] = {"undifferentiable": undifferentiable, "write_over": write_over,
                              "new": object.__new__, "Tensor": Plug.tensor,
                              "user_place": user_place}  # fmt: skip
+    if device is not None:
+        names.update(write_over=device.write_over, on_device=device.value)
     made: dict[int, str] = {}
     needed: dict[str, None] = {}
 
@@ -225,6 +233,8 @@ def finisher(entry: Entry, tensors: list[str]) -> tuple[Any, list[str]]:
             if template.output not in made:
                 name = made[template.output] = f"r{template.output}"
                 value = f"values[{template.output}]"
+                if device is not None and not device.stays[template.output]:
+                    value = f"on_device({value}, values[-1])"
                 if template.recorded:
                     assert entry.pull is not None
                     lines.append(f"{name} = undifferentiable({value}, {entry.pull.error!r})")

@@ -94,6 +94,7 @@ class Watch:
         self.objects: dict[str, Any] = {"Tensor": Tensor}
         self._seen: dict[int, str] = {}
         self._numbers: dict[int, int] = {}
+        self._on_device: set[int] = set()  # numbers of tensors
         self._kept: list[Any] = []
         self._counted = 0
         self._to_visit: deque[tuple[Any, str, str, bool]] = deque()
@@ -191,6 +192,10 @@ class Watch:
         self._require(f"type({local}) is {kind}")
         self.lines.append(f"d{number} = {local}._data; m{number} = {local}._meta")
         strides = f" and d{number}.strides == {data.strides}" if data.ndim else ""
+        if not arrays.is_raw(data):
+            self._on_device.add(number)
+            if data.in_rows:  # as most are, and say so in less time
+                strides = f" and (d{number}.in_rows or d{number}.strides == {data.strides})"
         self._require(f"d{number}.dtype is {self._dtype(data.dtype)} and "
                       f"d{number}.shape == {data.shape}{strides}")  # fmt: skip
         if meta is None:
@@ -433,7 +438,13 @@ class Watch:
                 lines[number] = line
         if written and len(self.tensors) > 1:
             every = ", ".join(f"d{i}" for i in range(len(self.tensors)))
-            lines.append(f"if not apart(({every}), {written}): return None")
+            memories = ", ".join(
+                f"id(d{i}.memory)" if i in self._on_device
+                else f"id(d{i} if d{i}.base is None else memory_of(d{i}))"
+                for i in range(len(self.tensors))
+            )  # fmt: skip
+            lines.append(f"if len({{{memories}}}) != {len(self.tensors)} and "
+                         f"not apart(({every}), {written}): return None")  # fmt: skip
         lines += [f"d{i} = {self.locals[i]}._data = writable(d{i})" for i in overwritten]
         body = "\n".join(f"        {line}" for line in lines)
         given = "".join(f"d{i}, " for i in data)
@@ -443,7 +454,8 @@ class Watch:
             "    except (KeyError, IndexError, AttributeError, TypeError, ValueError):\n"
             "        return None\n"
         )
-        names = {**self.objects, "apart": apart_in_memory, "writable": arrays.writable}
+        names = {**self.objects, "apart": apart_in_memory, "writable": arrays.writable,
+                 "memory_of": arrays.programs.memory_of}  # fmt: skip
         exec(compile(text, "<guards>", "exec"), names)
         check: Callable[..., Any] = names["check"]
         return check

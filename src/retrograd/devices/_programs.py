@@ -6,13 +6,14 @@ the old, unless something else refers to it.
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
+from sys import getrefcount
 from typing import Any
 
 import jax
 
 from retrograd import arrays
+from retrograd.autograd._versions import version_of
 from retrograd.compiler._program import Program, Var
 from retrograd.compiler.xla._executable import (
     Compiled,
@@ -26,6 +27,7 @@ from retrograd.devices import _platforms
 from retrograd.devices._level import place_of
 from retrograd.devices._values import DeviceValue, Memory, put, seen
 
+np = arrays.programs.numpy
 # Of an array that a memory alone refers to: by the memory, and by the parameter of getrefcount.
 _REFERENCES_OF_ONE_MEMORY = 2
 
@@ -63,15 +65,56 @@ class OnDevice(Executable):
         return Part(part, self.donated[id(part)], self.like)
 
     def on_host(self, function: Callable[..., Any]) -> Callable[..., Any]:
-        return lambda *values: function(*map(seen, values))
+        return lambda *values: function(*map(_on_host, values))
 
-    def __call__(self, *values: Any) -> tuple[Any, ...]:
+    def arrays(self, *values: Any) -> tuple[Any, ...]:
+        """The outputs, of which those that XLA computed are its arrays, and the device."""
         place = place_of(values)
         found = super().__call__(*values)
+        return (*found, place)
+
+    def __call__(self, *values: Any) -> tuple[Any, ...]:
+        *found, place = self.arrays(*values)
         return tuple([
-            y if stays or not arrays.is_raw(y) or place is None else put(y, place)
-            for y, stays in zip(found, self.stays, strict=True)
+            y if stays else self.value(y, place) for y, stays in zip(found, self.stays, strict=True)
         ])  # fmt: skip
+
+    @staticmethod
+    def value(y: Any, place: Any) -> Any:
+        """An output as a value on the device."""
+        if arrays.is_raw(y):
+            return y if place is None else put(y, place)
+        return y if type(y) is DeviceValue else DeviceValue(Memory(y, place), y.shape, y.dtype)
+
+    @staticmethod
+    def write_over(tensor: Any, y: Any, at: Any) -> None:
+        """Write an output over a tensor, at some place in the user's code. Nothing is copied."""
+        data = tensor._data
+        if type(data) is not DeviceValue:
+            data = tensor._data = arrays.writable(data)
+            arrays.write(data, _on_host(y))
+        elif arrays.is_raw(y) or type(y) is DeviceValue or data.steps:
+            data.level.write(data, OnDevice.value(y, data.memory.place))
+        else:
+            data.memory.hold(y)
+        version = tensor._version_counter or version_of(tensor)
+        version.count += 1
+        version.written_at = at
+
+
+def _apart(x: Any) -> Any:
+    """An argument of a stage as a result of it, in memory of its own."""
+    return x.apart() if type(x) is DeviceValue else x
+
+
+def _on_host(x: Any) -> Any:
+    """An argument of a stage as an array on the CPU."""
+    if type(x) is DeviceValue or arrays.is_raw(x):
+        return seen(x)
+    if not x.is_fully_addressable:  # other processes have some of it
+        whole = jax.sharding.NamedSharding(x.sharding.mesh, jax.sharding.PartitionSpec())
+        x = jax.device_put(x, whole).addressable_data(0)
+    return np.array(x)
 
 
 class Part(Compiled):
@@ -90,9 +133,16 @@ class Part(Compiled):
     def __call__(self, *values: Any) -> tuple[Any, ...]:
         place = place_of(values)
         if place is None or self.without_lowering:
-            return self.program.run(*map(seen, values))
-        alone = tuple([i for i in self.donated if _is_alone(values[i])])
-        args = [x.array if isinstance(x, DeviceValue) else x for x in values]
+            return self.program.run(*map(_on_host, values))
+        alone = tuple([
+            i for i in self.donated
+            if type(x := values[i]) is DeviceValue and not x.steps
+            and getrefcount(x.memory.array) <= _REFERENCES_OF_ONE_MEMORY
+        ])  # fmt: skip
+        args = [
+            (x.array if x.steps else x.memory.array) if type(x) is DeviceValue else x
+            for x in values
+        ]
         where = () if place._mesh is None else tuple([getattr(x, "sharding", None) for x in args])
         with jax.enable_x64(True):
             call = self.calls.get((place, alone, where))
@@ -102,19 +152,13 @@ class Part(Compiled):
                     self.calls[(place, alone, where)] = call
                 except NotImplementedError as error:
                     self.explain(error)
-                    return self.program.run(*map(seen, values))
-            doubtful = [seen(x) for x in values] if self.in_doubt else values
+                    return self.program.run(*map(_on_host, values))
+            doubtful = [_on_host(x) for x in values] if self.in_doubt else values
             found = call(*args, *self.held)
         if self.in_doubt and not found[-1]:
             return self.program.run(*doubtful)
-        results = []
-        for v, y in zip(self.program.outputs, self.outputs, strict=True):
-            if y.is_input:
-                x = values[y.position]
-                results.append(x.apart() if isinstance(x, DeviceValue) else put(x, place))
-            else:
-                results.append(DeviceValue(Memory(found[y.position], place), v.shape, v.dtype))
-        return tuple(results)
+        return tuple([_apart(values[y.position]) if y.is_input else found[y.position]
+                      for y in self.outputs])  # fmt: skip
 
     def compiled_for(
         self, place: Any, donated: tuple[int, ...], where: tuple[Any, ...]
@@ -130,11 +174,7 @@ class Part(Compiled):
             jax.ShapeDtypeStruct(v.shape, v.dtype, sharding=x)
             for v, x in zip(inputs, given, strict=True)
         ]
-        # Not self.trace itself, which JAX would take for the one that it has traced already.
-        function = jax.jit(lambda *x: self.trace(*x), keep_unused=True, donate_argnums=donated)
-        function.lower(*shapes)  # traced now, for the errors; a call of what is compiled from it
-        result: Callable[..., Any] = function  # takes five times as long as one of the function
-        return result
+        return self.jitted(shapes, donated)
 
     def trace(self, *values: Any) -> tuple[Any, ...]:
         results = list(super().trace(*values))
@@ -144,10 +184,3 @@ class Part(Compiled):
                     results[output.position], self.where[i]
                 )
         return tuple(results)
-
-
-def _is_alone(x: Any) -> bool:
-    """Whether nothing else refers to XLA's array of a value, so that its memory may be reused."""
-    if not isinstance(x, DeviceValue) or x.steps:
-        return False
-    return sys.getrefcount(x.memory.array) <= _REFERENCES_OF_ONE_MEMORY

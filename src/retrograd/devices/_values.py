@@ -128,8 +128,13 @@ class DeviceValue(Lifted):
         return None
 
     @property
+    def in_rows(self) -> bool:
+        """Whether it is known to lie row by row in memory, without looking at strides."""
+        return self._layout is None and self.memory.layout is None
+
+    @property
     def strides(self) -> tuple[int, ...]:
-        if self._layout is None and self.memory.layout is None:  # row by row
+        if self.in_rows:
             step, found = int(self.dtype.itemsize), []
             for size in reversed(self.shape):
                 found.append(step)

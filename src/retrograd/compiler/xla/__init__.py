@@ -41,6 +41,11 @@ def check_available() -> None:
 def load() -> None:
     """Import JAX and declare all lowerings."""
     check_available()
+    import jax
+
+    # What runs on the CPU is waited for anyway, and starts sooner in the thread that asks for it.
+    # Once JAX has started this has no effect.
+    jax.config.update("jax_cpu_enable_async_dispatch", False)
     for name in MODULES:
         importlib.import_module(f"retrograd.compiler.xla._{name}")
 

@@ -137,7 +137,15 @@ class Compiled:
         shapes += [jax.ShapeDtypeStruct(v.shape, v.dtype) for v in self.constants]
         self.held = [jax.device_put(v.constant) for v in self.constants]
         self.on_cpu = jax.default_backend() == "cpu"
-        result: Callable[..., Any] = jax.jit(self.trace, keep_unused=True).lower(*shapes).compile()
+        return self.jitted(shapes)
+
+    def jitted(self, shapes: Sequence[Any], donated: tuple[int, ...] = ()) -> Callable[..., Any]:
+        """The program as JAX's function, which is called in less time than what it compiles to is.
+        It is traced now, for the errors."""
+        # Not self.trace itself, which JAX would take for the one that it has traced already.
+        function = jax.jit(lambda *x: self.trace(*x), keep_unused=True, donate_argnums=donated)
+        function.lower(*shapes)
+        result: Callable[..., Any] = function
         return result
 
     def trace(self, *values: Any) -> tuple[Any, ...]:
@@ -200,7 +208,8 @@ class Compiled:
                     self.explain(error)
                     return self.program.run(*values)
             found = self.call(*args, *self.held)
-        jax.block_until_ready(found)
+        if found:
+            found[0].block_until_ready()  # and so are all others
         if self.in_doubt and not found[-1]:
             return self.program.run(*values)
         return tuple([
@@ -250,12 +259,12 @@ class Output:
 
     def taken_over(self, array: Any, on_cpu: bool) -> Any:
         """What XLA computed as an array that may be written: in its memory, if NumPy may."""
-        if not self.shape:
-            return np.asarray(array)[()]
-        if not on_cpu or self.copied or 0 in self.shape:
+        if not on_cpu or 0 in self.shape or (self.copied and self.shape):
             found = np.array(array)
-            return found if self.order is None else found.transpose(_inverse(self.order))
+            return found[()] if self.order is None else found.transpose(_inverse(self.order))
         block = self.block.from_address(array.unsafe_buffer_pointer())
+        if not self.shape:  # which JAX itself takes a while to give
+            return np.ndarray((), self.dtype, block)[()]
         block.array = array
         return np.ndarray(self.shape, self.dtype, block, 0, self.strides)
 

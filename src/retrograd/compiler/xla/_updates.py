@@ -29,51 +29,62 @@ KERNELS: dict[str, Callable[..., Any]] = {}
 
 class Numbers:
     """The function that computes the numbers of all updates of a program. It takes the numbers of
-    their states, and gives new ones, all numbers that kernels take, and the number of the
-    signature."""
+    their states, and gives new ones, the numbers that kernels take, once for all updates that have
+    the same, and the number of the signature."""
 
     def __init__(self, updates: list[TracedUpdate], shapes: list[Any]) -> None:
-        self.updates = updates
-        self.shapes = shapes
-        # Updates with the same key, and the same numbers in their states, do the same.
-        self.keys = [
-            None if update.others else (id(update.group), *update.names, *map(tuple, shape))
-            for update, shape in zip(updates, shapes, strict=True)
-        ]
-        self.signatures: list[Any] = []
-        self.signature: Any = None  # that lines are lowered for
+        numbered: dict[Any, int] = {}
+        self.updates: list[tuple[TracedUpdate, Any, list[int], int | None]] = []
+        for update, shape in zip(updates, shapes, strict=True):
+            # Updates with the same key, and the same numbers in their states, do the same.
+            key = None if update.others else (id(update.group), *update.names, *map(tuple, shape))
+            number = None if key is None else numbered.setdefault(key, len(numbered))
+            self.updates.append((update, shape, update.scalars, number))
+        self.room = 0  # for all numbers, where no two updates have the same
+        self.kinds: dict[Any, int] = {}  # of updates, by kernel, operands and what is no number
+        self.signatures: dict[tuple[int, ...], int] = {}
+        self.signature: list[Any] = []  # that lines are lowered for
 
     def __call__(self, *scalars: Any) -> tuple[Any, ...]:
-        given = iter([arrays.writable(arrays.copy(x)) for x in scalars])
+        given = iter(scalars)
         rules: dict[int, Any] = {}
         written: list[Any] = []
         numbers: list[float] = []
-        signature = []
+        signature: list[int] = []
+        needed = 0
         known: dict[Any, Any] = {}
-        for update, shapes, key in zip(self.updates, self.shapes, self.keys, strict=True):
-            own = {i: next(given) for i in update.scalars}
-            written += own.values()
-            full_key = None if key is None else (key, *[x.item() for x in own.values()])
-            if full_key is not None and full_key in known:
-                signed, later, counts = known[full_key]
-                for x, count in zip(own.values(), counts, strict=True):
-                    x[()] = count
-            else:
+        for update, shapes, positions, key in self.updates:
+            own = [next(given) for _ in positions]
+            full_key = (key, *[x.item() for x in own])
+            found = None if key is None else known.get(full_key)
+            if found is None:
                 rule = rules.get(id(update.group))
                 if rule is None:
                     rule = rules[id(update.group)] = update.optimizer._rule(update.group)
-                signed, later = _taken_apart(*update.deferred(rule, shapes, own))
-                known[full_key] = signed, later, [x.item() for x in own.values()]
-            signature.append(signed)
-            numbers += later
-        whole = tuple(signature)
-        if whole not in self.signatures:
-            self.signatures.append(whole)
-        return (*written, np.array(numbers), np.int64(self.signatures.index(whole)))
+                counts = [arrays.writable(arrays.copy(x)) for x in own]
+                kind, later = _taken_apart(
+                    *update.deferred(rule, shapes, dict(zip(positions, counts, strict=True)))
+                )
+                signed = (self.kinds.setdefault(kind, len(self.kinds)), len(numbers))
+                found = known[full_key] = signed, [x[()] for x in counts], len(later)
+                numbers += later
+            signature += found[0]
+            written += found[1]
+            needed += found[2]
+        self.room = max(self.room, needed)
+        number = self.signatures.setdefault(tuple(signature), len(self.signatures))
+        room = np.zeros(self.room)
+        room[: len(numbers)] = numbers
+        return (*written, room, np.int64(number))
 
     def choose(self, number: int) -> None:
         """Have lines lowered for a signature."""
-        self.signature = self.signatures[number]
+        kinds = list(self.kinds)
+        signature = list(self.signatures)[number]
+        self.signature = [
+            (*kinds[kind], start)
+            for kind, start in zip(signature[::2], signature[1::2], strict=True)
+        ]
 
 
 def _taken_apart(kernel: Any, operands: Any, values: Any) -> tuple[Any, list[float]]:
@@ -126,8 +137,7 @@ def with_numbers(program: Program) -> Program:
 @lowering(UPDATE)
 def _update(*args: Any, numbers: Any, chosen: Any, of: Numbers, which: int) -> list[Any]:
     """The new parameter, and the new parts of its state."""
-    start = sum(len(fixed) for _, _, fixed in of.signature[:which])
-    name, places, fixed = of.signature[which]
+    name, places, fixed, start = of.signature[which]
     given = [numbers[start + i] if x is float else x for i, x in enumerate(fixed)]
     found = updated(name, [None if i is None else args[i] for i in places], given)
     by_place = {i: y for i, y in zip((places[0], *places[2:]), found, strict=True) if i is not None}
