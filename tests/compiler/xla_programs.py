@@ -409,3 +409,19 @@ def test_isin_with_a_number() -> None:
                  torch.tensor([[1, 2], [3, 2]]), torch.tensor([4, 2]))  # fmt: skip
     found = f(torch.tensor([[1, 2], [3, 2]]), torch.tensor([4, 2]))
     assert [x.tolist() for x in found] == [[[True, False], [True, False]], False]
+
+
+def test_a_long_chain_of_small_operations_is_not_fused() -> None:
+    def chain(x: Any, y: Any) -> Any:
+        for _ in range(500):
+            x = (x * y).tanh()
+        return x
+
+    x, y = torch.tensor([0.5, -0.25]), torch.tensor([1.5, 2.0])
+    run = compiled(chain)
+    run(x, y)
+    assert close(run(x, y), chain(x, y))
+    (step, *_) = run.last.function.steps[0]
+    assert step.options() == {"xla_disable_hlo_passes": "fusion"}
+    step.program.lines = step.program.lines[:-1]
+    assert step.options() is None  # a shorter one is

@@ -29,6 +29,8 @@ from retrograd.compiler.xla._updates import UPDATE, Numbers, with_numbers
 from retrograd.ops._operation import TABLE, Operation
 
 np = arrays.programs.numpy
+MANY_LINES = 1000  # of a program that may take XLA's CPU compiler minutes
+SMALL = 2048  # bytes of results of a line
 LARGE = 1024  # elements: larger constants are arguments, as XLA would take long to compile them
 
 
@@ -143,10 +145,23 @@ class Compiled:
         """The program as JAX's function, which is called in less time than what it compiles to is.
         It is traced now, for the errors."""
         # Not self.trace itself, which JAX would take for the one that it has traced already.
-        function = jax.jit(lambda *x: self.trace(*x), keep_unused=True, donate_argnums=donated)
+        function = jax.jit(
+            lambda *x: self.trace(*x), keep_unused=True, donate_argnums=donated,
+            compiler_options=self.options(),
+        )  # fmt: skip
         function.lower(*shapes)
         result: Callable[..., Any] = function
         return result
+
+    def options(self) -> dict[str, Any] | None:
+        """Options of XLA's compiler. In a long chain of operations on small arrays, such as a loop
+        over a hundred steps, each fused loop would compute much of the chain before it again: the
+        time to compile grows with the square of the length, and there is little to gain."""
+        lines = self.program.lines
+        if len(lines) < MANY_LINES or jax.default_backend() != "cpu":
+            return None
+        moved = sum([v.nbytes for line in lines for v in line.outputs])
+        return {"xla_disable_hlo_passes": "fusion"} if moved < SMALL * len(lines) else None
 
     def trace(self, *values: Any) -> tuple[Any, ...]:
         """The program in the words of JAX, for values that stand for its inputs."""
