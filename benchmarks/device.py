@@ -1,7 +1,8 @@
 """A GPU, or what XLA makes of the CPU: training steps and chains of operations, beside JAX and
 PyTorch, eager and compiled.
 
-`gpt2` is a step of AdamW on GPT-2 124M, batch 8 × 1024, in bfloat16 by `autocast`; `large` a chain
+`gpt2` is a step of AdamW on GPT-2 124M, batch 8 × 1024, in bfloat16 by `autocast`; `host` the same
+with as many parameters and next to nothing to compute, which is what the host does; `large` a chain
 of elementwise operations over 64 million floats, forward and backward; `chain` the 51 operations on
 10 elements of the group `overhead`, eager. Retrograd and PyTorch run the same source. Without a GPU
 (`--tiny` there, too) all sizes are small, which shows that the programs run and no more.
@@ -55,6 +56,9 @@ PROGRAMS = (
             ("compiled", "jax", "torch", "torch-compiled"),
             (Target("compiled", "ratio_jax", 1.1, "at most 1.1 of JAX's time"),
              Target("compiled", "ratio_torch-compiled", 1.0, "no slower than torch.compile"))),
+    Program("host", "the step of a GPT of twelve tiny layers: what the host does",
+            ("compiled", "jax", "torch-compiled"),
+            (Target("compiled", "ratio_jax", 1.3, "at most 1.3 of JAX's time"),)),
     Program("large", "ten elementwise operations on 64 million floats, forward and backward",
             ("compiled", "jax", "torch", "torch-compiled"),
             (Target("compiled", "ratio_jax", 1.1, "at most 1.1 of JAX's time"),)),
@@ -89,8 +93,8 @@ def make_run(key: str, name: str, tiny: bool, gpu: bool) -> Callable[[], Any]:
     """A program in one library, to run again and again."""
     os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")  # others need memory, too
     device = place(key, gpu)
-    if name == "gpt2":
-        size = gpt2.TINY if tiny else gpt2.FULL
+    if name in ("gpt2", "host"):
+        size = gpt2.TINY if tiny else gpt2.FULL if name == "gpt2" else gpt2.HOST
         if key == "jax":
             return gpt2.jax_step(device, size)
         return gpt2.torch_step(MODULES[key], device, size, key.endswith("compiled"))

@@ -30,6 +30,7 @@ class Size:
 
 FULL = Size()
 FOLLOWED = Size(layers=4, heads=4, width=128, words=512, rows=4, length=128)
+HOST = Size(heads=2, width=16, words=64, rows=1, length=64)
 TINY = Size(layers=2, heads=2, width=32, words=65, rows=2, length=16)
 
 
