@@ -58,8 +58,10 @@ class Signature:
             elif memory.place is not self.place and memory.array.devices() != self.devices():
                 raise two_devices(self.place, memory.place)
             if x.steps:
-                return (memory.array.shape, memory.array.dtype, memory_key(x), steps_key(x.steps))
-            return (x.shape, x.dtype, memory_key(x))
+                kind = memory.array.dtype.num
+                return (memory.array.shape, kind, memory_key(x), steps_key(x.steps))
+            # A number, as the hash of a dtype takes long to compute.
+            return (x.shape, x.dtype.num, memory_key(x))
         if kind is float and self._numbers:
             self.flat.append(x)
             return float
@@ -71,7 +73,7 @@ class Signature:
             return self.key(x._data)
         if arrays.is_raw(x):
             self.flat.append(x)
-            return (np, x.shape, x.dtype)
+            return (np, x.shape, x.dtype.num)
         return constant_key(x)
 
     def devices(self) -> Any:
@@ -260,6 +262,7 @@ def viewed(var: Var, step: Step, layout: Any, known: dict[Var, Any]) -> Var:
 
 # -- the calls that were made before ---------------------------------------------------------
 
+_NEW: Any = object()
 _calls: dict[Any, Call | None] = {}
 
 
@@ -271,15 +274,15 @@ def run(operation: Any, args: Any, options: dict[str, Any]) -> Any:
         key = (key, *[(name, signature.key(x)) for name, x in options.items()])
     jax = _platforms.jax()
     with jax.enable_x64(True):
-        if key not in _calls:
+        call: Call | None = _calls.get(key, _NEW)
+        if call is _NEW:
             try:
-                call: Call | None = Call(operation, args, options)
-                found = call(signature.flat, signature.place)  # type: ignore[misc]
+                call = Call(operation, args, options)
+                found = call(signature.flat, signature.place)
             except (NotImplementedError, jax.errors.JAXTypeError):  # XLA has nothing for it
                 call, found = None, NotImplemented
             _calls[key] = call
             return found
-        call = _calls[key]
         return NotImplemented if call is None else call(signature.flat, signature.place)
 
 

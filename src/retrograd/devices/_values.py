@@ -256,8 +256,14 @@ def filled(
     return DeviceValue(Memory(found, numbered(place)), shape, dtype)
 
 
+_places: dict[tuple[str, int], Any] = {}  # one object for each, which is compared sooner
+
+
 def numbered(place: Any) -> Any:
     """A device with its index, as tensors know it."""
     if place.index is not None or place._mesh is not None:
         return place
-    return type(place)(place.type, _platforms.current(place.type))
+    key = (place.type, _platforms.current(place.type))
+    if key not in _places:
+        _places[key] = type(place)(*key)
+    return _places[key]
