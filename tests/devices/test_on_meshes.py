@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
 from pathlib import Path
 
+import _mpi
 import pytest
 
 import retrograd as torch
@@ -26,6 +28,25 @@ def run(*arguments: str, devices: int = 8) -> str:
     )
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
+
+
+@pytest.mark.long
+@pytest.mark.skipif(not _mpi.is_installed(), reason="needs MPI")
+def test_two_processes_have_one_mesh() -> None:
+    """Each has two devices. Loss and parameters are those of one process with four."""
+    script = HERE / "mesh_processes.py"
+    flags = {"JAX_PLATFORMS": "cpu", "XLA_FLAGS": "--xla_backend_optimization_level=0"}
+    expected = json.loads(run(str(script), devices=4).splitlines()[-1])
+    assert expected["losses"][-1] < 0.9 * expected["losses"][0]
+    assert expected["rows"] == [[4, 8]] * 4
+    for rank, text in enumerate(_mpi.run(script, 2, env=flags, timeout=200).out):
+        found = json.loads(next(x for x in text.splitlines() if x.startswith("{")))
+        assert found["losses"] == pytest.approx(expected["losses"], rel=1e-5)
+        assert found["weight"] == pytest.approx(expected["weight"], rel=1e-4)
+        assert found["rows"] == [[4, 8]] * 2
+        assert found["where"] == [2 * rank]
+        assert found["local"] == [4, 8]
+        assert found["placements"] == found["grad"] == "(Shard(dim=0),)"
 
 
 def test_the_example_of_the_docs() -> None:

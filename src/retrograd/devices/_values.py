@@ -234,6 +234,8 @@ def put(data: Any, place: Any, where: Any = None) -> DeviceValue:
     ``where`` says, a sharding of JAX."""
     jax = _platforms.jax()
     target = _platforms.target(place) if where is None else where
+    if isinstance(data, DeviceValue) and not data.array.is_fully_addressable and where is None:
+        data = data.host
     given = data.array if isinstance(data, DeviceValue) else np.array(data)
     with jax.enable_x64(True):
         if isinstance(data, DeviceValue) or getattr(target, "is_fully_addressable", True):

@@ -7,6 +7,7 @@ from functools import partial
 from typing import Any
 
 from retrograd import arrays
+from retrograd._modes import modes
 from retrograd.autograd._wrap import Plug, wrap
 from retrograd.distributed.device_mesh import DeviceMesh
 from retrograd.distributed.tensor._placements import Partial, Placement, Replicate, Shard
@@ -167,6 +168,15 @@ def _full_tensor(x: Any, *, grad_placements: Any = None) -> Any:
 def _to_local(x: Any, *, grad_placements: Any = None) -> Any:
     """What the first device of this process holds of the tensor."""
     mesh: Any = mesh_of(x)
+    array = device_value(x).array
+    if not array.is_fully_addressable:
+        if x.requires_grad and modes.grad_enabled:
+            raise NotImplementedError(
+                "to_local() of a tensor that requires grad, in several processes: detach() it, or "
+                "use full_tensor()"
+            )
+        own = arrays.programs.numpy.array(array.addressable_shards[0].data)
+        return wrap(Plug.devices().put(own, _first_device(mesh)))
     index = mesh.sharding(placements_of(x), x.shape).addressable_devices_indices_map(
         tuple(x.shape)
     )[_first(mesh)]
