@@ -12,6 +12,7 @@ from typing import Any, NoReturn
 from retrograd import __version__, _scripts, tour
 from retrograd._errors import InterruptedRunError, UserError
 from retrograd.pipeline import command as pipeline
+from retrograd.pipeline import shard_command as sharding
 from retrograd.profiler import command as profiling
 from retrograd.training import command as training
 from retrograd.viz import command as explaining
@@ -48,6 +49,7 @@ def parser() -> argparse.ArgumentParser:
     explaining.add_to(commands)
     profiling.add_to(commands)
     pipeline.add_to(commands)
+    sharding.add_to(commands)
     return top
 
 

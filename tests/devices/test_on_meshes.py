@@ -57,3 +57,8 @@ def test_the_example_of_the_docs() -> None:
 
 def test_programs_on_a_mesh() -> None:
     run("-m", "pytest", "-q", "-p", "no:cacheprovider", "mesh_programs.py")
+
+
+@pytest.mark.long
+def test_long_programs_on_a_mesh() -> None:
+    run("-m", "pytest", "-q", "-p", "no:cacheprovider", "-m", "long", "mesh_programs.py")

@@ -71,7 +71,7 @@ class Shards:
             owner.__dict__[name] = known[id(parameter)]  # which hides the parameter
 
     def __exit__(self, *error: Any) -> None:
-        self.gathered = {}
+        self.gathered.clear()
         for owner, name, _ in self.parameters:
             owner.__dict__.pop(name, None)
 

@@ -231,7 +231,7 @@ def parallelize_module(
     for path, style in (plan if isinstance(plan, dict) else {"": plan}).items():
         if style is None:
             continue
-        found = list(_at(module, path))
+        found = list(parts_at(module, path))
         if not found:
             warnings.warn(
                 f"Parallelize plan key '{path}' could not be resolved: no submodule matching it",
@@ -246,7 +246,7 @@ def parallelize_module(
     return module
 
 
-def _at(module: Any, path: str) -> Iterator[Any]:
+def parts_at(module: Any, path: str) -> Iterator[Any]:
     """The parts of a module whose paths fit a pattern."""
     wanted = path.split(".")
     for name, part in module.named_modules():

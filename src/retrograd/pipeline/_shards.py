@@ -1,0 +1,237 @@
+"""What a training step on several devices takes: memory and traffic of each, without running it.
+
+A model is called once on the device ``meta``, which has shapes and no memory. What nodes keep for
+the backward pass is counted; all else follows from the sizes of parameters.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from fractions import Fraction
+from typing import Any, NamedTuple
+
+from retrograd import arrays
+from retrograd.autograd.graph import saved_tensors_hooks
+from retrograd.nn import ModuleList
+from retrograd.ops._lifted import memory_of
+from retrograd.pipeline._drawing import in_bytes, short
+
+STRATEGIES = ("data", "fsdp", "tensor")
+WHY = {
+    "data": "Each device has the whole model and a part of the batch. Gradients are added up.",
+    "fsdp": "Parameters, gradients and optimizer state are split. Parameters are gathered for the "
+    "forward pass of a block, and those that its backward pass needs once more for that.",
+    "tensor": "Layers are split by the plan, and each device has the whole batch. What split "
+    "layers compute in parts is added up.",
+}
+COMBINED = 30 * 2**20  # bytes of gradients that XLA adds up together, and that are whole till then
+FEW = 2  # samples of a batch that a model is called with
+STATES = {"adamw": 2, "adam": 2, "momentum": 1, "sgd": 0}  # of the size of parameters
+
+
+class Parameter(NamedTuple):
+    """A parameter: where it is, and what happens to it."""
+
+    shape: tuple[int, ...]
+    nbytes: int
+    unit: int  # the block that it is gathered with; 0 for what is in no block
+    again: bool  # whether the backward pass needs it
+    is_split: bool  # by the plan for tensor parallel
+
+
+class Measured(NamedTuple):
+    """What a model takes, for a whole batch."""
+
+    parameters: list[Parameter]
+    inputs: int  # bytes, as all others
+    activations: int
+    split_activations: int  # of these, what lies between layers that the plan splits
+    added_up: int  # by the plan: outputs of layers, and gradients of their inputs
+
+
+class Cost(NamedTuple):
+    """Bytes on each device, and those that it sends in a step."""
+
+    strategy: str
+    parameters: Fraction
+    gradients: Fraction
+    state: Fraction
+    gathered: Fraction  # parameters and gradients of other devices, at the same time
+    activations: Fraction  # with the batch
+    traffic: Fraction
+
+    @property
+    def memory(self) -> Fraction:
+        return sum(self[1:6], Fraction(0))
+
+
+class _Counting:
+    """Counts what is kept while a model is called."""
+
+    def __init__(self, model: Any) -> None:
+        self.parameters = {id(_memory(p)): p for p in model.parameters()}
+        self.again: set[int] = set()
+        self.seen: dict[int, Any] = {}  # memory, which is kept so that its id stays its own
+        self.sizes = [0, 0]
+        self.between = 0  # 1 where values are split
+        self.added_up = 0
+        self.handles: list[Any] = []
+
+    def pack(self, x: Any) -> Any:
+        memory = _memory(x)
+        if id(memory) in self.parameters:
+            self.again.add(id(self.parameters[id(memory)]))
+        elif id(memory) not in self.seen:
+            self.seen[id(memory)] = memory
+            self.sizes[self.between] += x.numel() * x.element_size()
+        return x
+
+    def watch(self, part: Any, style: Any) -> None:
+        """See the inputs and outputs of a layer that is split."""
+        by_rows = bool(style.linear)
+
+        def before(_: Any, args: Any) -> None:
+            if not by_rows:
+                self.added_up += _bytes_of(args[0])
+
+        def after(_: Any, args: Any, found: Any) -> None:
+            self.between = int(not by_rows and style.outputs[0].is_shard())
+            if by_rows:
+                self.added_up += _bytes_of(found)
+
+        self.handles += [part.register_forward_pre_hook(before), part.register_forward_hook(after)]
+
+
+def _memory(x: Any) -> Any:
+    return arrays.programs.memory_of(memory_of(x))
+
+
+def _bytes_of(x: Any) -> int:
+    return int(x.numel() * x.element_size())
+
+
+def measured(model: Any, batch: Sequence[Any], plan: dict[str, Any] | None = None) -> Measured:
+    """What a model takes. It grows with the batch, so that two small ones tell of a large one."""
+    (size, *others) = {x.shape[0] if x.ndim else 0 for x in batch} or {0}
+    if others or size <= FEW + 1:
+        return _called(model, batch, plan)
+    few, more = (_called(model, [x[:n] for x in batch], plan) for n in (FEW, FEW + 1))
+    grown = [a + (b - a) * (size - FEW) for a, b in zip(few[1:], more[1:], strict=True)]
+    return Measured(few.parameters, *grown)
+
+
+def _called(model: Any, batch: Sequence[Any], plan: dict[str, Any] | None) -> Measured:
+    """Call a model with a batch, and count."""
+    from retrograd.distributed.tensor.parallel import parts_at
+
+    counting = _Counting(model)
+    split: set[int] = set()
+    for path, style in (plan or {}).items():
+        for part in parts_at(model, path):
+            if not hasattr(style, "linear"):
+                continue
+            counting.watch(part, style)
+            for name, p in part.named_parameters(recurse=False):
+                if not (name == "bias" and style.linear):
+                    split.add(id(p))
+    try:
+        with saved_tensors_hooks(counting.pack, lambda x: x):
+            found = model(*batch)
+    finally:
+        for handle in counting.handles:
+            handle.remove()
+    blocks = [m for part in model.modules() if isinstance(part, ModuleList) for m in part]
+    unit = {id(p): i + 1 for i, block in enumerate(blocks) for p in block.parameters()}
+    parameters = [
+        Parameter(tuple(p.shape), _bytes_of(p), unit.get(id(p), 0), id(p) in counting.again,
+                  id(p) in split)
+        for p in model.parameters()
+    ]  # fmt: skip
+    del found
+    inputs = [x for x in batch if id(_memory(x)) not in counting.seen]
+    return Measured(parameters, sum(map(_bytes_of, inputs)), sum(counting.sizes),
+                    counting.sizes[1], counting.added_up)  # fmt: skip
+
+
+def cost(strategy: str, what: Measured, devices: int, states: int) -> Cost:
+    """What a strategy takes on each device."""
+    others = Fraction(devices - 1, devices)  # what a device gets from the others
+    whole = sum(p.nbytes for p in what.parameters)
+    if strategy == "tensor":
+        own = _own(what.parameters, devices, lambda p: p.is_split)
+        kept = what.activations - what.split_activations + Fraction(what.split_activations, devices)
+        traffic = 2 * others * what.added_up
+        return Cost(strategy, own, own, states * own, Fraction(0), kept + what.inputs, traffic)
+    activations = Fraction(what.activations + what.inputs, devices)
+    if strategy == "data":
+        size = Fraction(whole)
+        return Cost(strategy, size, size, states * size, Fraction(0), activations,
+                    2 * others * whole)  # fmt: skip
+    parts = [p for p in what.parameters if is_divisible(p, devices)]
+    own = _own(what.parameters, devices, lambda p: is_divisible(p, devices))
+    units: dict[int, int] = {}
+    for p in parts:
+        units[p.unit] = units.get(p.unit, 0) + p.nbytes
+    largest = max((size for number, size in units.items() if number), default=0)
+    gathers = sum(p.nbytes * (1 + p.again) for p in parts)
+    rest = 2 * (whole - sum(p.nbytes for p in parts))  # whose gradients are added up
+    traffic = others * (gathers + sum(p.nbytes for p in parts) + rest)
+    together = min(sum(p.nbytes for p in parts), COMBINED)
+    gathered = others * (units.get(0, 0) + largest + together)
+    return Cost(strategy, own, own, states * own, gathered, activations, traffic)
+
+
+def is_divisible(p: Parameter, devices: int) -> bool:
+    """Whether a parameter has a dimension with equal parts, as ``fully_shard`` asks."""
+    return any(size and not size % devices for size in p.shape)
+
+
+def _own(parameters: Sequence[Parameter], devices: int, split: Any) -> Fraction:
+    sizes = [Fraction(p.nbytes, devices if split(p) else 1) for p in parameters]
+    return sum(sizes, Fraction(0))
+
+
+# -- words -------------------------------------------------------------------------------------
+
+
+def table(costs: Sequence[Cost], bandwidth: Fraction | None) -> str:
+    """Strategies as lines, and what they take on each device as columns."""
+    lines = [["strategy", "parameters", "gradients", "optimizer", "gathered", "activations",
+              "memory", "traffic", *(["time"] if bandwidth else [])]]  # fmt: skip
+    for row in costs:
+        sizes = [*row[1:6], row.memory, row.traffic]
+        time = [f"{short(1000 * row.traffic / bandwidth)} ms"] if bandwidth else []
+        lines.append([row.strategy, *map(in_bytes, sizes), *time])
+    widths = [max(len(line[i]) for line in lines) for i in range(len(lines[0]))]
+    return "\n".join(
+        "   ".join([line[0].ljust(widths[0]), *map(str.rjust, line[1:], widths[1:])])
+        for line in lines
+    )
+
+
+def legend(bandwidth: Fraction | None) -> list[str]:
+    """What the columns are."""
+    return [
+        "gathered     parameters of other devices that are there at the same time, and gradients "
+        "that are whole until they are added up",
+        "activations  what the backward pass needs, and the batch; XLA's temporary values add up "
+        "to a third of it",
+        "traffic      what a device sends in a step",
+        *(["time         of that at the given bandwidth, if nothing is computed meanwhile"]
+          if bandwidth else []),
+    ]  # fmt: skip
+
+
+def advice(costs: Sequence[Cost], limit: Fraction | None) -> list[str]:
+    """Why, and which strategy fits."""
+    lines = [f"{row.strategy}: {WHY[row.strategy]}" for row in costs]
+    if limit is None:
+        return lines
+    fitting = [row for row in costs if row.memory <= limit]
+    if fitting:
+        best = min(fitting, key=lambda row: row.traffic)
+        return [*lines, f"Of those that fit into {in_bytes(limit)}, {best.strategy} sends the "
+                f"least: {in_bytes(best.traffic)} a step."]  # fmt: skip
+    least = min(costs, key=lambda row: row.memory)
+    return [*lines, f"None fits into {in_bytes(limit)}: {least.strategy} needs the least, "
+            f"{in_bytes(least.memory)}. Use more devices, a smaller batch, or recomputation."]

@@ -1,0 +1,128 @@
+"""``retrograd shard plan``: options and implementation."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import runpy
+import textwrap
+from typing import Any
+
+from retrograd import _alias
+from retrograd._errors import UserError, one_line
+from retrograd.pipeline.command import _columns, _cost, _positive
+
+NAMES = ("data", "fsdp", "tensor")
+OPTIMIZERS = ("adamw", "adam", "momentum", "sgd")
+ABOUT = "plan how to train a model on several devices"
+DESCRIPTION = """\
+Compute the memory that a training step takes on each device, and what the devices send to each
+other, before anything is run. The model is made without memory, so it can be of any size.
+
+MODEL is a Python file and the name of a function in it, which returns a model and a tuple of the
+arguments that it is called with: the batch of all devices. The model returns the loss. For tensor
+parallel, the function also returns the plan that parallelize_module takes."""
+EPILOG = """\
+examples:
+  retrograd shard plan gpt.py:setup --devices 8
+  retrograd shard plan gpt.py:setup --devices 8 --strategy fsdp --optimizer sgd
+  retrograd shard plan gpt.py:setup --devices 64 --memory-gb 80 --bandwidth-gb 200
+
+gpt.py:
+  import torch
+  from torch import nn
+
+  class Model(nn.Module):
+      ...
+      def forward(self, ids, targets):
+          return nn.functional.cross_entropy(self.layers(ids).flatten(0, 1), targets.flatten())
+
+  def setup():
+      ids = torch.empty(64, 1024, dtype=torch.int64)
+      return Model(), (ids, ids)
+
+The strategies are explained in docs/devices.md."""
+
+
+# fmt: off
+def add_to(commands: Any) -> None:
+    """Add the command to a parser's others."""
+    shard = commands.add_parser(
+        "shard", help=ABOUT, allow_abbrev=False, usage="retrograd shard plan MODEL [options]",
+        description=f"{ABOUT.capitalize()}.",
+    )
+    shard.set_defaults(run=_incomplete)
+    parts = shard.add_subparsers(title="commands", metavar="plan", prog="retrograd shard")
+    plan = parts.add_parser(
+        "plan", help="compare strategies: memory and traffic", description=DESCRIPTION,
+        epilog=EPILOG, allow_abbrev=False,
+        usage="retrograd shard plan MODEL --devices N [options]",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    add = plan.add_argument
+    add("model", metavar="MODEL", help="a file and a function in it, such as gpt.py:setup")
+    add("--devices", type=_positive, metavar="N", required=True,
+        help="number of devices of the mesh")
+    add("--strategy", type=str.lower, choices=("all", *NAMES), default="all", metavar="NAME",
+        help="all, data (whole models), fsdp (fully sharded) or tensor (split layers) "
+        "(default: all)")
+    add("--optimizer", type=str.lower, choices=OPTIMIZERS, default="adamw", metavar="NAME",
+        help=f"{', '.join(OPTIMIZERS)} (default: adamw)")
+    add("--memory-gb", type=_cost, metavar="GB",
+        help="memory of a device: say which strategies fit")
+    add("--bandwidth-gb", type=_cost, metavar="GB",
+        help="what a device sends in a second: say how long the traffic takes")
+    plan.set_defaults(run=run)
+# fmt: on
+
+
+def _incomplete(options: argparse.Namespace) -> int:
+    raise UserError("say what to do with the devices: retrograd shard plan --help")
+
+
+def run(options: argparse.Namespace) -> int:
+    """Run the command. What the user can correct is a ``UserError``."""
+    from retrograd.pipeline import _shards
+
+    model, batch, plan = _made(options.model)
+    names = NAMES if options.strategy == "all" else (options.strategy,)
+    if plan is None and options.strategy == "tensor":
+        raise UserError(f"{options.model} returns no plan of split layers, which tensor needs: "
+                        "return model, batch, {'blocks.*.up': ColwiseParallel()}")  # fmt: skip
+    names = tuple(name for name in names if plan is not None or name != "tensor")
+    what = _shards.measured(model, batch, plan)
+    states = _shards.STATES[options.optimizer]
+    costs = [_shards.cost(name, what, options.devices, states) for name in names]
+    count = sum(p.numel() for p in model.parameters())
+    limit, bandwidth = (None if x is None else x * 2**30
+                        for x in (options.memory_gb, options.bandwidth_gb))  # fmt: skip
+    print(f"{type(model).__name__} of {count:,} parameters on {options.devices} devices, with "
+          f"{options.optimizer}: bytes on each device\n")  # fmt: skip
+    print(_shards.table(costs, bandwidth) + "\n")
+    for line in [*_shards.legend(bandwidth), "", *_shards.advice(costs, limit)]:
+        print(textwrap.fill(line, min(_columns(), 100)))
+    return 0
+
+
+def _made(path: str) -> tuple[Any, Any, Any]:
+    """The model, the batch and the plan that a function makes, without memory."""
+    import retrograd
+
+    file, colon, name = path.rpartition(":")
+    if not colon or not os.path.isfile(file):
+        raise UserError(f"{path}: give a Python file and a function in it, such as gpt.py:setup")
+    try:
+        with _alias.installed(), retrograd.device("meta"):
+            namespace = runpy.run_path(file)
+            if name not in namespace:
+                raise UserError(f"{file} has no function {name}")
+            found = namespace[name]()
+    except UserError:
+        raise
+    except Exception as error:
+        raise UserError(f"{path} fails: {type(error).__name__}: {one_line(error)}") from error
+    if not isinstance(found, tuple) or len(found) not in (2, 3) or not isinstance(found[1], tuple):
+        raise UserError(f"{path} has to return a model, a tuple of arguments, and perhaps a plan")
+    return found[0], found[1], found[2] if len(found) == 3 else None
+
+
