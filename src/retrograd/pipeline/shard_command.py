@@ -85,7 +85,7 @@ def run(options: argparse.Namespace) -> int:
     from retrograd.pipeline import _shards
 
     model, batch, plan = _made(options.model)
-    names = NAMES if options.strategy == "all" else (options.strategy,)
+    names: tuple[str, ...] = NAMES if options.strategy == "all" else (options.strategy,)
     if plan is None and options.strategy == "tensor":
         raise UserError(f"{options.model} returns no plan of split layers, which tensor needs: "
                         "return model, batch, {'blocks.*.up': ColwiseParallel()}")  # fmt: skip
