@@ -84,6 +84,34 @@ def test_tensors_of_two_devices_are_refused() -> None:
     assert x.copy_(torch.zeros(2)).tolist() == [0.0, 0.0]
 
 
+def test_out_of_memory_moves_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    import jax
+
+    net = nn.Sequential(nn.Linear(2, 2), nn.BatchNorm1d(2), nn.Linear(2, 2))
+    net(torch.ones(3, 2)).sum().backward()
+    before = {name: (p._data, p.grad) for name, p in net.named_parameters()}
+    left, device_put = [5], jax.device_put
+
+    def full(*args: Any) -> Any:
+        left[0] -= 1
+        if left[0] < 0:
+            raise jax.errors.JaxRuntimeError("RESOURCE_EXHAUSTED: Out of memory allocating 9 bytes")
+        return device_put(*args)
+
+    monkeypatch.setattr(jax, "device_put", full)
+    with pytest.raises(torch.OutOfMemoryError, match=r"xla:cpu is out of memory.*smaller batch"):
+        net.to(DEVICE)
+    for name, p in net.named_parameters():
+        data, grad = before[name]
+        assert p._data is data
+        assert p.grad is grad
+    assert {x.device.type for x in net.buffers()} == {"cpu"}
+    net(torch.ones(3, 2))
+    monkeypatch.undo()
+    net.to(DEVICE)
+    assert {x.device for x in (*net.parameters(), *net.buffers())} == {HERE}
+
+
 def test_there_is_no_such_device() -> None:
     with pytest.raises(RuntimeError, match=r"device 'cuda' is not available: .*'jax\[cuda12\]'"):
         torch.ones(2, device="cuda")

@@ -168,7 +168,7 @@ class Call:
 
     def __call__(self, flat: list[Any], place: Any) -> Any:
         """New values, or NotImplemented if the answer is not to be trusted."""
-        found = self.function(*flat)
+        found = _platforms.within_memory(self.function, place, *flat)
         if self.expects:
             *found, holds = found
             _pending.note(self.operation.name, holds)

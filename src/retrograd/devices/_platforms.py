@@ -7,6 +7,7 @@ import importlib.util
 from functools import cache
 from typing import Any
 
+from retrograd.cuda import OutOfMemoryError
 from retrograd.devices import _pending
 
 # The names of devices, and the platforms of JAX that they stand for.
@@ -99,6 +100,20 @@ def target(place: Any) -> Any:
     if place._mesh is not None:
         return place._mesh.sharding((), ())
     return device_of(place.type, place.index)
+
+
+def within_memory(function: Any, place: Any, *args: Any) -> Any:
+    """Call a function of JAX, and say what to do if a device has no memory for what it gives."""
+    try:
+        return function(*args)
+    except jax().errors.JaxRuntimeError as error:
+        if "RESOURCE_EXHAUSTED" not in str(error):
+            raise
+        raise OutOfMemoryError(
+            f"{place} is out of memory. What was there is as before. Use a smaller batch, delete "
+            "tensors that are not needed, recompute (torch.utils.checkpoint), or split the model "
+            f"over several devices (fully_shard). XLA says: {error}"
+        ) from None
 
 
 def _are(number: int) -> str:

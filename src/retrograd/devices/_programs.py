@@ -154,7 +154,7 @@ class Part(Compiled):
                     self.explain(error)
                     return self.program.run(*map(_on_host, values))
             doubtful = [_on_host(x) for x in values] if self.in_doubt else values
-            found = call(*args, *self.held)
+            found = _platforms.within_memory(call, place, *args, *self.held)
         if self.in_doubt and not found[-1]:
             return self.program.run(*doubtful)
         return tuple([_apart(values[y.position]) if y.is_input else found[y.position]

@@ -239,7 +239,7 @@ def put(data: Any, place: Any, where: Any = None) -> DeviceValue:
     given = data.array if isinstance(data, DeviceValue) else np.array(data)
     with jax.enable_x64(True):
         if isinstance(data, DeviceValue) or getattr(target, "is_fully_addressable", True):
-            found = jax.device_put(given, target)
+            found = _platforms.within_memory(jax.device_put, place, given, target)
         else:  # other processes put the rest there
             found = jax.make_array_from_callback(given.shape, target, given.__getitem__)
     if found is given:

@@ -139,17 +139,25 @@ class Module(CallableModule):
         """Replace the data of every parameter and buffer by ``fn(tensor)``. Parameters stay the
         same objects, since optimizers refer to them.
         """
-        for module in self.modules() if recurse else (self,):
-            for parameter in module._parameters.values():
-                if parameter is None:
-                    continue
-                with no_grad():
-                    parameter.data = fn(parameter)
-                    if parameter.grad is not None:
-                        parameter.grad = fn(parameter.grad)
-            for name, buffer in module._buffers.items():
-                if buffer is not None:
-                    module._buffers[name] = fn(buffer)
+        modules: list[Any] = [*self.modules()] if recurse else [self]
+        parameters = [p for module in modules for p in module._parameters.values() if p is not None]
+        before = [(p, p._data, p.grad) for p in parameters]
+        try:
+            with no_grad():
+                for p in parameters:
+                    p.data = fn(p)
+                    if p.grad is not None:
+                        p.grad = fn(p.grad)
+                buffers = [
+                    (module, name, fn(buffer)) for module in modules
+                    for name, buffer in module._buffers.items() if buffer is not None
+                ]  # fmt: skip
+        except BaseException:  # nothing is left half done, as where a device has no memory left
+            for p, data, grad in before:
+                p._data, p.grad = data, grad
+            raise
+        for module, name, buffer in buffers:
+            module._buffers[name] = buffer
         return self
 
     def to(self, *args: Any, **kwargs: Any) -> Self:
