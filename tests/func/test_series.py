@@ -443,6 +443,7 @@ COLLAPSED: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
     "no derivative": lambda x: (x.detach() @ W).sum() * x.sin().sum() + (x.sin() > 0).sum(),
     "chosen": lambda x: torch.where(x > 0.5, x.sin(), x.exp()).sum() * x.amax().tanh(),
     "in place": _in_place,
+    "complex numbers": lambda x: ((1j * x).exp() * (1 + 2j) / (x + 3j)).abs().sum() * x.sin().sum(),
 }
 
 

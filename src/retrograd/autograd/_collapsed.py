@@ -28,12 +28,14 @@ from retrograd.ops._batching import (
     rule_of,
 )
 from retrograd.ops._lifted import Lifted, bare_dtype_of, by_kernel, on_arrays
-from retrograd.ops._operands import NUMBERS
+from retrograd.ops._operands import NUMBERS as REAL_NUMBERS
 from retrograd.ops._operation import TABLE, Linear, Operation, TensorLike, any_arrays
 
 # The value, the first coefficient, and the second one, which is None for zero. The points come
 # first: one, if all are alike. The first coefficient has the directions after them.
 Parts = tuple[Any, Any, Any]
+
+NUMBERS = REAL_NUMBERS | {complex}
 
 
 class Collapsed(Series):
