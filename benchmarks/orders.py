@@ -44,6 +44,7 @@ LAPLACIANS = {
     "jax:hessian": "JAX, trace of the Hessian",
     "jax:hessian:compiled": "JAX, trace, jitted",
     "jax:products:compiled": "JAX, products, jitted",
+    "jax:collapsed:compiled": "JAX, folx, jitted",
 }
 TOLERANCE = 1e-2  # of the largest element, in float32, at the orders that are compared
 COMPARED = 4  # the highest order that is compared: beyond it float32 loses digits
