@@ -8,10 +8,12 @@ from retrograd.optim.adaptive import Adadelta, Adagrad, RMSprop, Rprop
 from retrograd.optim.lbfgs import LBFGS
 from retrograd.optim.optimizer import Optimizer
 from retrograd.optim.sgd import ASGD, SGD
+from retrograd.optim.sparse_adam import SparseAdam
 
 __all__ = [
     "ASGD", "LBFGS", "SGD", "Adadelta", "Adafactor", "Adagrad", "Adam", "AdamW", "Adamax", "Muon",
-    "NAdam", "Optimizer", "RAdam", "RMSprop", "Rprop", "lr_scheduler", "swa_utils",
+    "NAdam", "Optimizer", "RAdam", "RMSprop", "Rprop", "SparseAdam", "lr_scheduler",
+    "swa_utils",
 ]  # fmt: skip
 
 _complete_all(globals(), {

@@ -189,8 +189,6 @@ def look_up(
     if table.ndim != 2:
         raise RuntimeError("'weight' must be 2-D")
     index_array = _check_indices(indices, "embedding")
-    if sparse:
-        raise NotImplementedError("gradients of embeddings are dense here: sparse=True is not")
     if index_array.size:
         if not len(table):
             raise RuntimeError("index_select(): self indexing axis dim should be positive")
@@ -522,8 +520,6 @@ def embedding_bag(
         input, weight = weight, input  # the order that older programs have them in
     _check_bags(input, weight, offsets, mode, sparse, scale_grad_by_freq, per_sample_weights)
     _check_indices(input, "embedding_bag")
-    if sparse:
-        raise NotImplementedError("gradients of embeddings are dense here: sparse=True is not")
     if len(input.shape) == 2:
         bags, length = input.shape
         if not length:

@@ -1,0 +1,36 @@
+"""SparseAdam: rows without a gradient stay as they are, and so do their averages."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import retrograd
+
+
+@pytest.mark.parametrize("maximize", [False, True])
+def test_steps(torch: Any, maximize: bool) -> None:
+    """As PyTorch, with dense gradients of embeddings here and sparse ones there."""
+    found = []
+    for lib in (retrograd, torch):
+        table = lib.nn.Embedding(5, 2, sparse=True)
+        table.weight.data.copy_(lib.arange(10.0).reshape(5, 2).sin())
+        optimizer = lib.optim.SparseAdam(table.parameters(), lr=0.1, maximize=maximize)
+        for rows in ([0, 3, 3], [1], [3, 4]):
+            optimizer.zero_grad()
+            (table(lib.tensor(rows)) ** 2).sum().backward()
+            optimizer.step()
+        state = optimizer.state_dict()["state"][0]
+        found.append([table.weight.detach(), *[state[k] for k in ("exp_avg", "exp_avg_sq")]])
+        assert state["step"] == 3
+    for ours, theirs in zip(*found, strict=True):
+        np.testing.assert_allclose(ours.numpy(), theirs.numpy(), rtol=1e-5)
+
+
+def test_errors() -> None:
+    with pytest.raises(ValueError, match="Invalid learning rate"):
+        retrograd.optim.SparseAdam([retrograd.ones(1)], lr=0.0)
+    with pytest.raises(ValueError, match="Invalid beta parameter at index 1"):
+        retrograd.optim.SparseAdam([retrograd.ones(1)], betas=(0.9, 1.0))
