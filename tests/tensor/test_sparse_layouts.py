@@ -159,6 +159,19 @@ def test_copies(layout: str) -> None:
     assert x.to_dense().equal(names(retrograd)["d"])
 
 
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_transforms_and_compiled_functions(layout: str) -> None:
+    x, v = in_layout(retrograd, layout), retrograd.arange(12.0).reshape(4, 3).cos()
+    expected = names(retrograd)["d"] @ v
+    compiled = retrograd.compile(lambda v: x @ v)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # that it may stay eager
+        assert all([compiled(v).allclose(expected) for _ in range(3)])
+    assert retrograd.func.vmap(lambda v: x @ v, 1, 1)(v).allclose(expected)
+    slope = retrograd.func.grad(lambda v: (x @ v).square().sum())(v)
+    assert slope.allclose(2 * x.t() @ expected)
+
+
 def test_a_sparse_buffer_of_a_module() -> None:
     layer = retrograd.nn.Linear(4, 2)
     layer.register_buffer("graph", names(retrograd)["s"])

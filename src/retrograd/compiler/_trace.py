@@ -31,6 +31,7 @@ from retrograd.compiler._tracing import TraceLevel
 from retrograd.compiler._watching import PLAIN, Held, Watch, apart_in_memory
 from retrograd.func._trees import flatten, is_nest
 from retrograd.ops import copies
+from retrograd.tensor._calls import NO_OPERANDS
 from retrograd.tensor._tensor import Tensor
 
 programs = arrays.programs
@@ -177,7 +178,7 @@ class Trace:
 
     def template(self, x: Any, what: str) -> Any:
         """How to make the same again."""
-        if isinstance(x, Tensor):
+        if isinstance(x, Tensor) and type(x) not in NO_OPERANDS:
             return self.tensor_template(x)
         if type(x) in PLAIN:
             return Fixed(x)

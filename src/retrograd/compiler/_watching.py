@@ -28,6 +28,7 @@ from retrograd.compiler._changing import asked_for, computes_only, effect_in
 from retrograd.func._trees import Shape
 from retrograd.ops._lifted import device_value
 from retrograd.optim._rules import RuleOptimizer
+from retrograd.tensor._calls import NO_OPERANDS
 from retrograd.tensor._tensor import Tensor
 
 MOST_OBJECTS = 100_000
@@ -135,7 +136,7 @@ class Watch:
 
     def _look_at(self, x: Any, expression: str, path: str, argument: bool) -> None:
         kind = type(x)
-        if isinstance(x, Tensor):
+        if isinstance(x, Tensor) and kind not in NO_OPERANDS:  # a sparse tensor is an object
             self._look_at_tensor(x, expression, path, argument)
         elif kind in PLAIN:
             self._look_at_plain(x, expression)
