@@ -426,3 +426,56 @@ def test_an_operation_is_compiled_once_for_a_signature() -> None:
     for number in (2.5, 3.5):
         assert (x * number).tolist() == [number, 2 * number, 3 * number]
     assert len(_calls._calls) == before
+
+
+def masked(y: Any, mask: Any, values: Any) -> Any:
+    y = y.clone()
+    y[1, mask] = values
+    return y
+
+
+@pytest.mark.parametrize("write", [
+    lambda y, mask, values: torch.index_put(y[0], (mask,), values),
+    lambda y, mask, values: masked(y, mask, values),
+    lambda y, mask, values: masked(y, mask, values[None]),
+    lambda y, mask, values: torch.index_put(y, (torch.tensor([1], device=y.device),
+                                                torch.tensor([0, 2], device=y.device)),
+                                            values[None]),
+    lambda y, mask, values: y[0].put(torch.tensor([0, 2], device=y.device), values),
+])  # fmt: skip
+def test_gradients_of_values_that_are_written(write: Any) -> None:
+    def gradients(device: str) -> Any:
+        y = torch.ones(2, 3, device=device, requires_grad=True)
+        values = torch.tensor([1.0, 2.0], device=device, requires_grad=True)
+        mask = torch.tensor([True, False, True], device=device)
+        result = write(y, mask, values)
+        weights = torch.arange(1.0, 1.0 + result.numel(), device=device).reshape(result.shape)
+        return [g.tolist() for g in torch.autograd.grad((result * weights).sum(), (y, values))]
+
+    assert gradients(DEVICE) == gradients("cpu")
+
+
+def test_the_gradient_of_a_number_is_on_its_device() -> None:
+    z = torch.tensor(3.0, device=DEVICE, requires_grad=True)
+    (z * 2).backward()
+    assert str(z.grad.device) == str(z.device)
+    assert z.grad.item() == 2
+
+
+def test_control_flow_calls_one_branch() -> None:
+    z = torch.tensor(0.0, device=DEVICE, requires_grad=True)
+    called = []
+    torch.cond(z > 0, lambda: z.sqrt(), lambda: called.append(1) or z * 2).backward()
+    assert (called, z.grad.item()) == ([1], 2)  # sqrt has no finite derivative there
+    (y,) = torch.while_loop(lambda a: a < 20, lambda a: (a * 2,), (made(3.0),))
+    assert y.item() == 24
+    assert F.one_hot(torch.tensor([0, 2], device=DEVICE)).tolist() == [[1, 0, 0], [0, 0, 1]]
+
+
+def test_truth_of_complex_numbers_and_searches_of_nothing() -> None:
+    z = torch.tensor([1j, 1.0], device=DEVICE)
+    assert torch.all(z).item()
+    assert torch.any(z[:1]).item()
+    nothing = torch.ones(0, device=DEVICE)
+    assert torch.searchsorted(nothing, nothing).tolist() == []
+    assert torch.searchsorted(nothing, torch.ones(2, device=DEVICE)).tolist() == [0, 0]

@@ -128,8 +128,8 @@ def root_of(i: int, output: Any, recorded: bool, g: Any = None, batched: bool = 
         data = getattr(output, "_data", None)
         if data is not None and data.size == 1 and data.dtype.kind in dtypes.FLOATS:
             start = arrays.ones(data.shape, data.dtype)
-            if isinstance(data, Lifted) and not data.level.number:  # on the meta device
-                start = data.level.constant(start)
+            if isinstance(data, Lifted) and not data.level.number:  # on a device
+                start = data.level.beside(start, data)
         else:
             start = implicit_gradient(output)
         return node, number, wrap(start) if recorded else start

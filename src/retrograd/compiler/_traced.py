@@ -136,6 +136,10 @@ class Traced(Lifted):
     def shared(self) -> Any:
         return self.value
 
+    @property
+    def differs(self) -> bool:
+        return False
+
     def item(self) -> Any:
         return self.looked_at("item()").item()
 

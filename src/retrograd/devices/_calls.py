@@ -315,9 +315,12 @@ def written(target: DeviceValue, value: Any) -> Any:
 
 @cache
 def is_known(operation: Any) -> bool:
-    """Whether an operation has a lowering: it is one of the table's."""
+    """Whether an operation has a lowering: it is one of the table's. (The line ``put`` of programs
+    has one, too, and is not the composite of that name.)"""
+    from retrograd.compiler.xla import COMPOSITES
     from retrograd.compiler.xla._table import LOWERINGS
     from retrograd.ops._operation import TABLE
 
     own = isinstance(operation, Operation) and TABLE.get(operation.name) is operation
-    return own and operation.name in LOWERINGS
+    whole = own and (operation.definition is None or operation.name in COMPOSITES)
+    return whole and operation.name in LOWERINGS

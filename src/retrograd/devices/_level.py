@@ -54,6 +54,9 @@ class DeviceLevel(Level):
             return data
         return data  # type: ignore[no-any-return]
 
+    def beside(self, x: Any, other: Any) -> Lifted:
+        return put(x, other.memory.place, other.array.sharding)
+
     def records_whole(self, operation: Any) -> bool:
         """A composite is recorded as in eager mode, unless its rules take arrays only."""
         return bool(operation.has_rules and not operation.fused)

@@ -133,6 +133,10 @@ class DeviceValue(Lifted):
         return self._layout is None and self.memory.layout is None
 
     @property
+    def differs(self) -> bool:
+        return False
+
+    @property
     def strides(self) -> tuple[int, ...]:
         if self.in_rows:
             step, found = int(self.dtype.itemsize), []

@@ -107,7 +107,7 @@ def chosen(pred: Tensor, yes: Any, no: Any) -> Any:
 
 def differs(x: Any) -> bool:
     """Whether a tensor has another value for each entry of a batch."""
-    return isinstance(x._data, Lifted) and x._data.shared is None
+    return isinstance(x._data, Lifted) and x._data.differs
 
 
 def while_loop(

@@ -53,6 +53,10 @@ class Batched(Lifted):
     def shared(self) -> Any:
         return super().shared if self.same else None
 
+    @property
+    def differs(self) -> bool:
+        return not self.same or super().differs
+
     def inside(self, size: tuple[int, ...]) -> tuple[int, ...]:
         return size if self.same else (self.value.shape[0], *size)
 

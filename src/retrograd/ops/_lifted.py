@@ -121,6 +121,12 @@ class Lifted:
         inner: Any = raw(self.inner)
         return inner.shared if isinstance(inner, Lifted) else inner
 
+    @property
+    def differs(self) -> bool:
+        """Whether it may be another one for each entry of a batch."""
+        inner: Any = raw(self.inner)
+        return isinstance(inner, Lifted) and inner.differs
+
     def inside(self, size: tuple[int, ...]) -> tuple[int, ...]:
         """The shape of a part of a value of some size."""
         return size
@@ -335,6 +341,10 @@ class Level:
         """A value of the levels below as one of this level, that does not depend on what the
         transform is about."""
         raise NotImplementedError
+
+    def beside(self, x: Any, other: Any) -> Lifted:
+        """An array as a value of this level that is where another one is."""
+        return self.constant(x)
 
 
 # -- elementwise operations on bare values -----------------------------------------------------

@@ -51,6 +51,10 @@ class MetaValue(Lifted):
     def shared(self) -> Any:
         return None
 
+    @property
+    def differs(self) -> bool:
+        return True
+
     def hold(self, as_tensor: Any) -> None:
         pass
 

@@ -467,7 +467,7 @@ def _without(g: Any, where: tuple[Any, ...], accumulate: bool) -> Any:
 def _put_values(g: Any, where: tuple[Any, ...]) -> Any:
     """The gradient of what was put, and broadcast to where it was put."""
     mask = where[-1]
-    if not (isinstance(mask, Lifted) and mask.dtype.kind == "b" and mask.shared is None):
+    if not (isinstance(mask, Lifted) and mask.dtype.kind == "b" and mask.differs):
         return index(g, where=where)
     # At how many indices cannot be told, but it was the same for all.
     before, rank = len(where) - 1, len(mask.shape)

@@ -88,6 +88,8 @@ def _index_put(x: Any, values: Any, where: Any, accumulate: bool) -> Any:
     if len(where) == 1 and _is_mask(where[0]):
         return _put_masked(x, values, jnp.asarray(where[0]), accumulate)
     _expect_inside(where, x.shape)
+    target = x[_index(where)].ndim
+    values = values.reshape(values.shape[max(values.ndim - target, 0) :])  # sizes 1 in front
     place = x.at[_index(where)]
     return getattr(place, _adding(x))(values) if accumulate else place.set(values)
 
@@ -238,6 +240,8 @@ def _searchsorted(bounds: Any, values: Any, right: bool, dtype: Any) -> Any:
     common = jnp.promote_types(bounds.dtype, values.dtype)
     bounds, values = bounds.astype(common), values.astype(common)
     side = "right" if right else "left"
+    if not bounds.shape[-1] or not values.size:
+        return jnp.zeros(values.shape, dtype)
     if bounds.ndim == 1:
         return jnp.searchsorted(bounds, values, side)
     rows = bounds.reshape(-1, bounds.shape[-1])

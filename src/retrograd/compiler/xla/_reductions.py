@@ -129,8 +129,8 @@ lowerings(
     min=jnp.min,
     amax=lambda x, dim, keepdim: jnp.max(x, axis=dim, keepdims=keepdim),
     amin=lambda x, dim, keepdim: jnp.min(x, axis=dim, keepdims=keepdim),
-    all=lambda x, dim, keepdim: jnp.all(x, axis=dim, keepdims=keepdim),
-    any=lambda x, dim, keepdim: jnp.any(x, axis=dim, keepdims=keepdim),
+    all=lambda x, dim, keepdim: jnp.all(x != 0, axis=dim, keepdims=keepdim),
+    any=lambda x, dim, keepdim: jnp.any(x != 0, axis=dim, keepdims=keepdim),
 )
 
 

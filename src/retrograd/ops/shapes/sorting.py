@@ -515,7 +515,7 @@ def one_hot(tensor: Any, num_classes: int = -1) -> Any:
     known = bare(indices)
     _check_classes(known, num_classes)
     if num_classes == -1:
-        if isinstance(indices, Lifted) and indices.shared is None:
+        if isinstance(indices, Lifted) and indices.differs:
             raise RuntimeError(
                 "When vmap-ing torch.nn.functional.one_hot, please provide an explicit positive "
                 "num_classes argument."
