@@ -100,6 +100,7 @@ class Noting(Interceptor):
     ) -> None:
         """``reached``: the tensors that can be reached from the function."""
         self.reached = {id(x): x for x in reached}
+        self.kept = [x._data for x in reached]  # so that ids stay theirs
         self.holding: dict[int, list[Any]] = {}  # tensors, by the value that they hold
         for x in reached:
             self.holding.setdefault(id(x._data), []).append(x)
