@@ -479,3 +479,5 @@ def test_truth_of_complex_numbers_and_searches_of_nothing() -> None:
     nothing = torch.ones(0, device=DEVICE)
     assert torch.searchsorted(nothing, nothing).tolist() == []
     assert torch.searchsorted(nothing, torch.ones(2, device=DEVICE)).tolist() == [0, 0]
+    rows = torch.nonzero_static(torch.ones(0, 2, device=DEVICE), size=1)
+    assert rows.tolist() == [[-1, -1]]

@@ -317,6 +317,8 @@ def _histogramdd(x: Any, weight: Any, edges: Any, density: bool) -> Any:
 def _nonzero_static(x: Any, size: int, fill_value: int) -> Any:
     if x.ndim == 0:  # one row without columns for each element that is not zero
         return jnp.zeros((size, 0), "int64")
+    if not x.size:  # which JAX fills with zeros
+        return jnp.full((size, x.ndim), fill_value, "int64")
     columns = jnp.nonzero(x, size=size, fill_value=fill_value)
     return jnp.stack(columns, axis=1).astype("int64")
 
