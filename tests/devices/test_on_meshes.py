@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 
 import _mpi
@@ -13,7 +14,7 @@ import pytest
 
 import retrograd as torch
 
-pytest.importorskip("jax")
+pytestmark = pytest.mark.skipif(find_spec("jax") is None, reason="needs JAX")
 HERE = Path(__file__).parent
 
 

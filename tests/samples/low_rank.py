@@ -32,5 +32,4 @@ ERRORS = calls("""
 COARSE = {"lowrank": "the last of several random projections", "lobpcg": "PyTorch's iterates"}
 OTHER_GRAPH = {"M=": "what is subtracted is subtracted once"}
 ROUGH = {"M=": "the differences move M, too"}
-OTHER_WORDS = {"torch.lobpcg(lrx)"}
 NOT_BATCHED = {"lowrank": "random numbers"}

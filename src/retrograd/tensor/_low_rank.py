@@ -137,6 +137,8 @@ def lobpcg(
     if tracker is not None:
         raise NotImplementedError("lobpcg: there are no steps that a tracker could follow")
     if A.shape[-2] != A.shape[-1]:
+        if A.requires_grad:
+            A + A.mT  # PyTorch makes what is differentiated symmetric first
         raise AssertionError(f"A must be square, got shape torch.Size({list(A.shape)})")
     columns = n if n is not None else (1 if X is None else X.shape[-1])
     k = columns if k is None else k

@@ -33,11 +33,6 @@ def _mean(x: Any, line: Line, dim: Any = None, keepdim: bool = False) -> Any:
 lowering("sum", "sum_dim")(_sum)
 
 
-@lowering("nansum")
-def _nansum(x: Any, line: Line, dim: Any, keepdim: bool) -> Any:
-    return _sum(jnp.where(jnp.isnan(x), 0, x) if x.dtype.kind == "f" else x, line, dim, keepdim)
-
-
 @lowering("prod", "prod_dim")
 def _prod(x: Any, line: Line, dim: Any = None, keepdim: bool = False) -> Any:
     return jnp.prod(x, axis=dim if x.ndim else None, keepdims=keepdim and bool(x.ndim),
