@@ -184,7 +184,8 @@ SPACES = {
 ABOUT_MEMORY = {
     "_typed_storage", "bfloat16", "apply_", "as_strided_", "cuda", "is_pinned", "is_shared", "map_",
     "new_empty_strided", "pin_memory", "resize_", "resize_as_", "set_", "share_memory_",
-    "sparse_mask", "storage", "to_dense", "to_sparse", "to_sparse_csr", "untyped_storage",
+    "sparse_mask", "storage", "to_dense", "to_sparse", "to_sparse_bsc",
+    "to_sparse_bsr", "to_sparse_csc", "to_sparse_csr", "untyped_storage",
 }  # fmt: skip
 
 

@@ -175,8 +175,8 @@ class Function(metaclass=_FunctionMeta):
         if modes.observer is not None:
             return modes.observer.custom(cls, args)
         for interceptor in reversed(modes.interceptors):  # which may have others in their place
-            if (custom := getattr(interceptor, "custom", None)) is not None:
-                args = custom(args)
+            if (replaced := getattr(interceptor, "custom_args", None)) is not None:
+                args = replaced(args)
         if modes.levels:
             return _under_transforms(cls, args)
         output, ctx = run_below(cls, args)

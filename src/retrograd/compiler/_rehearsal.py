@@ -132,7 +132,7 @@ class Noting(Interceptor):
             if isinstance(data, Lifted) and data.level not in self.levels:
                 to_visit += [part for part in data.parts if part is not None]
 
-    def custom(self, args: tuple[Any, ...]) -> tuple[Any, ...]:
+    def custom_args(self, args: tuple[Any, ...]) -> tuple[Any, ...]:
         """Note the arguments of a custom Function."""
         self.note_all(flatten(args)[0])
         return args
@@ -305,7 +305,7 @@ class Replacing(Interceptor):
                 for name, value in zip(CONTENTS, contents, strict=True):
                     setattr(x, name, value)
 
-    def custom(self, args: tuple[Any, ...]) -> tuple[Any, ...]:
+    def custom_args(self, args: tuple[Any, ...]) -> tuple[Any, ...]:
         """Other arguments for a custom Function."""
         return tuple([self.new.get(id(x), x) for x in args])
 
