@@ -223,7 +223,8 @@ def test_sparse_tensors_in_files(
         ("torch.sparse_coo", ([[0], [1]], [1.0, 2.0], (2, 2)), "must have same nnz"),
         ("torch.sparse_csr", ([0, 3, 2], [0, 1], [1.0, 2.0], (2, 2)), "crow_indices must rise"),
         ("torch.sparse_csr", ([0, 1, 2], [0, -1], [1.0, 2.0], (2, 2)), "negative index -1"),
-        ("torch.sparse_bsr", ([0], [0], [1.0], (1, 1)), "has the layout torch.sparse_bsr"),
+        ("torch.sparse_bsr", ([0, 1], [0], [1.0], (1, 1)), "values of the shape"),
+        ("torch.sparse_xyz", ([0], [0], [1.0], (1, 1)), "has the layout torch.sparse_xyz"),
         ("torch.sparse_coo", ([[0]], [1.0], (3, 3)), "sparse_dim = 1, dense_dim = 0"),
     ],
 )

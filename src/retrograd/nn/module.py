@@ -180,7 +180,9 @@ class Module(CallableModule):
                 dtype = value
             elif isinstance(value, Tensor):
                 dtype, place = value.dtype, value.device
-            elif isinstance(value, (str, device)) or (type(value) is int and value is args[0]):
+            elif type(value) is str or isinstance(value, device) or (
+                type(value) is int and value is args[0]
+            ):
                 place = value
         order = kwargs.get("memory_format")
         if order is not None:

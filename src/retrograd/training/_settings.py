@@ -203,8 +203,8 @@ SCHEMAS: dict[str, Schema] = {
     ),
 }  # fmt: skip
 TASKS = tuple(SCHEMAS)
-OPTIMIZERS = tuple(sorted(set(optim.__all__) - {"LBFGS", "Muon", "Optimizer", "lr_scheduler",
-                                                "swa_utils"}))  # fmt: skip
+OPTIMIZERS = tuple(sorted(set(optim.__all__) - {"LBFGS", "Muon", "Optimizer", "SparseAdam",
+                                                "lr_scheduler", "swa_utils"}))  # fmt: skip
 
 
 def _optimizer_section(name: str, usual: Mapping[str, Any]) -> Section:
