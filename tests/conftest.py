@@ -27,8 +27,9 @@ settings.register_profile("ci", deadline=None, derandomize=True, print_blob=True
 settings.load_profile("ci" if os.environ.get("CI") else "local")
 
 
-# Programs for type checkers, programs that import torch, and programs with mistakes.
-collect_ignore_glob = ["typing/*", "programs/*", "confusions/*"]
+# Programs for type checkers, programs that import torch, programs with mistakes, and programs that
+# start JAX, which no process that forks may have done.
+collect_ignore_glob = ["typing/*", "programs/*", "confusions/*", "devices/mesh_*.py"]
 
 
 def pytest_collection_finish() -> None:
