@@ -34,3 +34,18 @@ def test_errors() -> None:
         retrograd.optim.SparseAdam([retrograd.ones(1)], lr=0.0)
     with pytest.raises(ValueError, match="Invalid beta parameter at index 1"):
         retrograd.optim.SparseAdam([retrograd.ones(1)], betas=(0.9, 1.0))
+
+
+def test_infinite_weights_and_closures_without_grad() -> None:
+    weight = retrograd.tensor([[1.0], [retrograd.inf]], requires_grad=True)
+    optimizer = retrograd.optim.SparseAdam([weight], lr=0.1)
+
+    def closure() -> Any:
+        loss = weight[0].sum()
+        loss.backward()
+        return loss
+
+    with retrograd.no_grad():
+        assert optimizer.step(closure).item() == 1.0
+    assert optimizer.state[weight]["exp_avg"].tolist() == [[pytest.approx(0.1)], [0.0]]
+    assert weight.tolist() == [[pytest.approx(0.9)], [retrograd.inf]]

@@ -238,11 +238,11 @@ def _join(processes: int) -> None:
     """Have JAX's runtimes in the processes of the process group find each other."""
     if _joined:
         return
-    _joined.append(processes)
     rank = _ranks.get_rank()
     address = [_free_address() if rank == 0 else None]
     _objects.broadcast_object_list(address, src=0)
     Plug.devices().jax().distributed.initialize(address[0], processes, rank)
+    _joined.append(processes)
 
 
 def _free_address() -> str:

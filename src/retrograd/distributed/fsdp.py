@@ -63,12 +63,11 @@ class Shards:
         return redistribute_op(x, mesh=mesh, placements=whole, source=split, again=again)
 
     def __enter__(self) -> None:
-        known: dict[int, Any] = {}
+        # All of them first: if one cannot be gathered, the module is as it was.
+        known = {id(p): (self.gather(p), p) for _, _, p in self.parameters}
+        self.gathered.update((id(x._data.memory), (x, p)) for x, p in known.values())
         for owner, name, parameter in self.parameters:
-            if id(parameter) not in known:
-                found = known[id(parameter)] = self.gather(parameter)
-                self.gathered[id(found._data.memory)] = (found, parameter)
-            owner.__dict__[name] = known[id(parameter)]  # which hides the parameter
+            owner.__dict__[name] = known[id(parameter)][0]  # which hides the parameter
 
     def __exit__(self, *error: Any) -> None:
         self.gathered.clear()

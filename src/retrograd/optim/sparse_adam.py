@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from retrograd.autograd.grad_mode import no_grad
+from retrograd.autograd.grad_mode import enable_grad, no_grad
 from retrograd.optim.optimizer import Optimizer, ParamsT
+from retrograd.tensor._like import zeros_like
 from retrograd.tensor._tensor import Tensor
 
 
@@ -48,7 +49,10 @@ class SparseAdam(Optimizer):
         Returns:
             The loss, if there is a closure.
         """
-        loss = None if closure is None else closure()
+        loss = None
+        if closure is not None:
+            with enable_grad():
+                loss = closure()
         with no_grad():
             for group in self.param_groups:
                 for param in group["params"]:
@@ -59,8 +63,8 @@ class SparseAdam(Optimizer):
     def _update(self, param: Any, group: dict[str, Any]) -> None:
         state, (beta1, beta2) = self.state[param], group["betas"]
         if not state:
-            averages = ("exp_avg", "exp_avg_sq")
-            state.update({"step": 0, **{name: param.detach() * 0 for name in averages}})
+            state["step"] = 0
+            state["exp_avg"], state["exp_avg_sq"] = zeros_like(param), zeros_like(param)
         state["step"] += 1
         rows = (param.grad != 0).reshape(len(param), -1).any(1).nonzero()[:, 0]
         values = -param.grad[rows] if group["maximize"] else param.grad[rows]

@@ -16,7 +16,6 @@ from retrograd.nn import ModuleList
 from retrograd.ops._lifted import memory_of
 from retrograd.pipeline._drawing import in_bytes, short
 
-STRATEGIES = ("data", "fsdp", "tensor")
 WHY = {
     "data": "Each device has the whole model and a part of the batch. Gradients are added up.",
     "fsdp": "Parameters, gradients and optimizer state are split. Parameters are gathered for the "

@@ -124,5 +124,3 @@ def _made(path: str) -> tuple[Any, Any, Any]:
     if not isinstance(found, tuple) or len(found) not in (2, 3) or not isinstance(found[1], tuple):
         raise UserError(f"{path} has to return a model, a tuple of arguments, and perhaps a plan")
     return found[0], found[1], found[2] if len(found) == 3 else None
-
-

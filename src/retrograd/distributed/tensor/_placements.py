@@ -15,7 +15,7 @@ class Placement:
             dim: The dimension.
 
         Returns:
-            Whether it is so.
+            True or False.
         """
         return isinstance(self, Shard) and dim in (None, self.dim)
 
@@ -23,7 +23,7 @@ class Placement:
         """Whether each holds all of it.
 
         Returns:
-            Whether it is so.
+            True or False.
         """
         return isinstance(self, Replicate)
 
@@ -31,7 +31,7 @@ class Placement:
         """Whether each holds a summand.
 
         Returns:
-            Whether it is so: never, as XLA adds up what it computes in parts.
+            False for every tensor: XLA adds up what it computes in parts.
         """
         return isinstance(self, Partial)
 
