@@ -9,6 +9,7 @@ from retrograd import arrays
 from retrograd._modes import modes
 from retrograd.arrays import dtypes
 from retrograd.autograd._history import meta_of
+from retrograd.autograd._unrecorded import note_change
 from retrograd.ops._lifted import Lifted
 from retrograd.ops._operation import TABLE, Operation
 from retrograd.ops._public import Face
@@ -65,7 +66,7 @@ def write_out(target: Tensor, value: Tensor) -> None:
     """Copy ``value`` into a tensor that was given for it, which takes its shape. In another shape
     the elements lie one after the other from where the tensor began, in the memory of its base as
     far as that goes; under a transform, in memory of its own."""
-    shape = value._data.shape
+    shape, before = value._data.shape, (target._data.shape, target._data.dtype)
     if target._data.shape != shape and any(isinstance(x._data, Lifted) for x in (target, value)):
         target._data = value.new_zeros(shape, dtype=target.dtype)._data
         if target._meta is not None:
@@ -83,6 +84,8 @@ def write_out(target: Tensor, value: Tensor) -> None:
             if view is not None:
                 meta_of(target).view = None
         target._data = memory
+    if target.requires_grad:
+        note_change(target, before)
     target.copy_(value)
 
 

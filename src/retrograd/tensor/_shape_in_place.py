@@ -8,6 +8,7 @@ from typing import Any
 from retrograd import arrays
 from retrograd.autograd._history import check_write, move_retained, set_node
 from retrograd.autograd._operation_node import OperationNode
+from retrograd.autograd._unrecorded import note_change
 from retrograd.autograd._versions import version_of
 from retrograd.ops._operation import Operation
 from retrograd.tensor._calls import make_node
@@ -30,6 +31,7 @@ def take_shape(op: Operation, target: Tensor, options: dict[str, Any]) -> Tensor
     recorded = check_write(target, False)
     memory = target._data = arrays.writable(target._data)
     node = make_node(op, [target], [memory], options) if recorded else None
+    before = memory.shape, memory.dtype
     target._data = op.forward(memory, **options)
     version = version_of(target)
     version.bump()
@@ -39,6 +41,8 @@ def take_shape(op: Operation, target: Tensor, options: dict[str, Any]) -> Tensor
         set_node(target, node)
         if target._meta is not None and target._meta.view is not None:
             target._meta.view.seen = version.count
+    elif target.requires_grad:
+        note_change(target, before)
     return target
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from retrograd import arrays
 from retrograd.autograd._history import check_write
+from retrograd.autograd._unrecorded import note_change
 from retrograd.autograd._versions import version_of
 from retrograd.autograd._wrap import Plug
 from retrograd.ops._dims import as_shape, numel
@@ -79,8 +80,10 @@ def set_(self: Tensor, source: Any = None, storage_offset: int = 0, size: Any = 
         start = storage_offset - arrays.layout.offset(data)
         wanted = steps if stride is None else as_shape((stride,))
         data = arrays.layout.as_strided(data, shape, wanted, start)
+    before = self._data.shape, self._data.dtype
     self._data = data
     version_of(self).bump()
+    note_change(self, before)
     return self
 
 

@@ -135,7 +135,12 @@ class Tensor(_Base):
                 "data set to a tensor that requires gradients must be floating point or complex "
                 "dtype"
             )
+        before = self._data.shape, self._data.dtype
         self._data = value._data
+        if self.requires_grad and before != (value._data.shape, value._data.dtype):
+            from retrograd.autograd._unrecorded import note_change  # few programs need it
+
+            note_change(self, before)
 
     @property
     def shape(self) -> Size:
