@@ -108,16 +108,22 @@ def leaves(x: Any) -> list[Any]:
     return [y for part in x for y in leaves(part)] if isinstance(x, (tuple, list)) else [x]
 
 
-@pytest.mark.parametrize("seed", SEEDS)
-def test_nested_programs(seed: int) -> None:
+def program(seed: int) -> tuple[Any, list[Any]]:
+    """A random function, and several lists of arguments for it."""
     rng = random.Random(seed)
     steps = steps_of(rng, 2)
     transform = TRANSFORMS[rng.choice(list(TRANSFORMS))]
     function = transform(lambda a, b, c: run(steps, a, [b, c, a * b]).sum())
-    compiled = torch.compile(function, fullgraph=True)
     generator = torch.Generator().manual_seed(seed)
     args = [torch.randn(3, dtype=torch.float64, generator=generator) for _ in range(3)]
-    for given in (args, [-x for x in args], args[::-1]):
+    return function, [args, [-x for x in args], args[::-1]]
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_nested_programs(seed: int) -> None:
+    function, arguments = program(seed)
+    compiled = torch.compile(function, fullgraph=True)
+    for given in arguments:
         expected = function(*given)
         try:
             found = compiled(*given)
@@ -128,3 +134,13 @@ def test_nested_programs(seed: int) -> None:
         for a, b in zip(leaves(expected), leaves(found), strict=True):
             torch.testing.assert_close(b, a, rtol=1e-8, atol=1e-10)
     assert len(compiled.entries) == 1
+
+
+@pytest.mark.parametrize("seed", [7065, 7080])  # a scan in a scan, a cond in a scan
+def test_derivatives_that_cannot_be_traced_run_eagerly(seed: int) -> None:
+    function, arguments = program(seed)
+    compiled = torch.compile(function)
+    with pytest.warns(UserWarning, match="captures a tensor by which a higher derivative is taken"):
+        found = compiled(*arguments[0])
+    for a, b in zip(leaves(function(*arguments[0])), leaves(found), strict=True):
+        torch.testing.assert_close(b, a, rtol=1e-8, atol=1e-10)

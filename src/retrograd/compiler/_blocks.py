@@ -89,8 +89,8 @@ class Part:
         data = y._data
         above = isinstance(data, Lifted) and getattr(data, "level", None) is not level
         if above or leads_outside(y, self.start):
-            raise CannotTrace("control flow that captured a tensor in a way that is not noticed. "
-                              "Pass it as an operand")  # fmt: skip
+            raise CannotTrace("control flow that captures a tensor by which a higher derivative is "
+                              "taken. Pass it as an operand")  # fmt: skip
         if not isinstance(data, Traced):
             data = level.constant(y)
         var, value = data.var, data.value

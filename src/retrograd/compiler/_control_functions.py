@@ -15,6 +15,7 @@ from retrograd._modes import modes
 from retrograd.autograd.function import Function
 from retrograd.compiler._blocks import (
     Blocks,
+    CannotTrace,
     Fn,
     Part,
     given_in_rows,
@@ -27,6 +28,7 @@ from retrograd.compiler._control_lines import Branch, Scan, While
 from retrograd.compiler._derived import batched, in_front, is_float, one_of, pulled, pushed, spread
 from retrograd.compiler._rehearsal import has_history
 from retrograd.ops.piecewise import where
+from retrograd.ops.shapes.slicing import stack
 
 
 class Cond(Function):
@@ -68,7 +70,12 @@ class Cond(Function):
         wanted = [i for i, needed in enumerate(ctx.needs_input_grad[2:]) if needed]
         given = [grads[i] for i in ctx.floats]
         functions = [pulled(fn, len(args), wanted, ctx.floats) for fn in ctx.blocks.functions]
-        found = Cond.apply(ctx.blocks.derived(*functions), pred, *args, *given)
+        blocks = ctx.blocks.derived(*functions)
+        try:
+            found = Cond.apply(blocks, pred, *args, *given)
+        except CannotTrace as error:
+            blocks.level.look(f"control flow: {error}")
+            found = blocks.functions[0 if pred else 1](*args, *given)
         return (None, None, *spread(found, wanted, len(args)))
 
     @staticmethod
@@ -312,5 +319,27 @@ def run_scan(
     def keeping(*given: Any) -> Any:
         return [*function(*given), *given[:carried]]
 
-    blocks = blocks.derived(keeping if keeps else function)
-    return ScanLoop.apply(blocks, Slices(carried, sliced, reverse, keeps), *given)
+    derived = blocks.derived(keeping if keeps else function)
+    try:
+        return ScanLoop.apply(derived, Slices(carried, sliced, reverse, keeps), *given)
+    except CannotTrace as error:
+        if not modes.frame.tasks:  # the caller runs all of it by its values then
+            raise
+        blocks.level.look(f"control flow: {error}")
+        return unrolled(function, carried, sliced, reverse, given)
+
+
+def unrolled(
+    function: Fn, carried: int, sliced: int, reverse: bool, given: Sequence[Any]
+) -> list[Any]:
+    """The results of a loop through slices, by running each of its iterations."""
+    carry, end = list(given[:carried]), carried + sliced
+    numbers = range(len(given[carried]))
+    results = []
+    for i in reversed(numbers) if reverse else numbers:
+        found = function(*carry, *[x[i] for x in given[carried:end]], *given[end:])
+        carry = found[:carried]
+        results.append(found[carried:])
+    if reverse:
+        results.reverse()
+    return [*carry, *[stack(rows) for rows in zip(*results, strict=True)]]
