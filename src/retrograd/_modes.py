@@ -423,17 +423,18 @@ def _mark(state: State) -> None:
 # the other: an interrupt can come in one of them only. That takes a quarter of the time of a scope.
 
 
-def call_in_pass(task: Any, function: Callable[[Any], Any]) -> Any:
-    """Run a backward pass, ``function(task)``. As with ``sealed``, no mode that is set in it is set
-    outside."""
+def call_in_pass(task: Any, function: Callable[[Any, State], Any]) -> Any:
+    """Run a backward pass, ``function(task, modes)``. As with ``sealed``, no mode that is set in it
+    is set outside."""
     outer = modes.frame
+    now = outer.states[-1]
     try:
         try:
             inner = Frame(PERMANENT)
-            inner.states, inner.outer, inner.shared = [outer.states[-1]], outer, PLAIN
+            inner.states, inner.outer, inner.shared = [now], outer, PLAIN
             inner.tasks = (*outer.tasks, task)
             modes.frame = inner
-            return function(task)
+            return function(task, now)
         finally:
             modes.frame = outer
     finally:

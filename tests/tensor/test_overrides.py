@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import copy
 import pickle
+import subprocess
+import sys
 from typing import Any
 
 import pytest
@@ -343,7 +345,8 @@ def test_copies_of_a_subclass_keep_class_and_attributes() -> None:
 
 
 def test_nothing_is_checked_before_a_class_overrides_something() -> None:
-    add: Any = retrograd.Tensor.__dict__["add"]
+    add: Any = retrograd.Tensor.add  # is put there when it is first looked at
+    assert retrograd.Tensor.__dict__["add"] is add
     assert not _overrides.INSTALLED
     assert not isinstance(add, _interception.Intercepted)
 
@@ -354,3 +357,24 @@ def test_nothing_is_checked_before_a_class_overrides_something() -> None:
     assert {add: 1}[retrograd.Tensor.add] == 1  # a table that was made before
     _interception.uninstall()
     assert retrograd.Tensor.__dict__["add"] is add
+
+
+def test_the_first_call_by_super_is_that_of_the_base() -> None:
+    """A method that nobody has looked at yet, or whose module is not loaded, is looked up in the
+    base, not again in the subclass."""
+    program = """
+import retrograd as torch
+calls = []
+class Noting(torch.Tensor):
+    def exp(self):
+        calls.append("exp")
+        return super().exp()
+    def erfinv(self):
+        calls.append("erfinv")
+        return super().erfinv()
+x = torch.zeros(2).as_subclass(Noting)
+assert x.exp().tolist() == [1.0, 1.0] and x.erfinv().tolist() == [0.0, 0.0]
+assert calls == ["exp", "erfinv"], calls
+"""
+    run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert run.returncode == 0, run.stderr

@@ -442,8 +442,9 @@ def as_value(value: Any, dtype: np.dtype[Any]) -> Raw:
     return cast(value, dtype)
 
 
-_LARGEST = {n: float(np.finfo(n).max) for n in ("float16", "float32")}
-_LARGEST["bfloat16"] = (2 - 2.0**-7) * 2.0**127
+_LARGEST = {
+    "float16": 65504.0, "float32": (2 - 2.0**-23) * 2.0**127, "bfloat16": (2 - 2.0**-7) * 2.0**127
+}  # fmt: skip
 # What PyTorch's messages call the C types of elements.
 _C_NAMES = {
     "bool": "bool", "uint8": "uint8_t", "int8": "int8_t", "int16": "int16_t", "int32": "int",

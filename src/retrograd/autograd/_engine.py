@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from retrograd import arrays
-from retrograd._modes import call_in_pass, modes
+from retrograd._modes import State, call_in_pass, modes
 from retrograd._source import Call, call_of_pass, user_frame
 from retrograd.arrays import add_to as add
 from retrograd.arrays import ndarray
@@ -48,6 +48,7 @@ class Task:
 
     __slots__ = (
         "__weakref__",
+        "anomaly",
         "begun",
         "call",
         "callbacks",
@@ -76,6 +77,7 @@ class Task:
         self.waiting: dict[Node, Any] = {}
         self.heap: list[tuple[int, Node]] = []  # the keys of waiting, newest first
         self.roots: Sequence[Root] = ()
+        self.anomaly = False
         self.begun = NONE  # when, and on which line of the user's code
         # The user's call of a pass that is recorded, and the same while a rule runs: what that
         # records belongs to the line of the call, which need not be looked for each time.
@@ -139,8 +141,9 @@ def run(task: Task, roots: Sequence[Root]) -> dict[int, Any]:
     return captured
 
 
-def _run_observed(task: Task) -> dict[int, Any]:
-    observer = modes.frame.states[-1].pass_observer
+def _run_observed(task: Task, now: State) -> dict[int, Any]:
+    observer = now.pass_observer
+    task.anomaly = now.anomaly
     captured: dict[int, Any] = _loop(task) if observer is None else observer(task, _loop)
     while task.callbacks:
         task.callbacks.pop(0)()
@@ -148,17 +151,19 @@ def _run_observed(task: Task) -> dict[int, Any]:
 
 
 def _loop(task: Task) -> dict[int, Any]:
-    for node, number, g in task.roots:
-        deliver(task, node, number, g)
     waiting, heap, needed = task.waiting, task.heap, task.needed
     wanted = task.wanted
-    anomaly = modes.frame.states[-1].anomaly
-    plain = not (task.recorded or anomaly or task.observer is not None)
+    plain = not (task.recorded or task.anomaly or task.observer is not None)
     every = plain and needed is None and not wanted  # most passes: nothing is left out or returned
     free = not task.keep_graph
-    following: Node | None = None
+    following: Node | None = None  # the node in hand
     next_g: Any = None
     received: Any
+    if len(task.roots) == 1 and task.roots[0][1] is None:  # most passes
+        following, _, next_g = task.roots[0]
+    else:
+        for node, number, g in task.roots:
+            deliver(task, node, number, g)
     newest = heap[0][0] if heap else NOTHING_WAITS
     while True:
         # Of all that have received something, take the newest: the node in hand if it is that,

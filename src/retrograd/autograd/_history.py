@@ -132,8 +132,9 @@ def origin(tensor: Any) -> Node | None:
 
 def edge(tensor: Any) -> tuple[Node | None, int | None]:
     """Where a tensor's gradient goes: a node, and which of its outputs (None: it has but one)."""
-    node = tensor._node if tensor._meta is None else origin(tensor)
-    return node, tensor._number
+    if tensor._meta is None:
+        return tensor._node, None
+    return origin(tensor), tensor._meta.number
 
 
 # -- views -----------------------------------------------------------------------------------

@@ -312,10 +312,11 @@ def code_key(function: Any) -> Any:
 
 # The shortest rules, which take about as long to be called as to be evaluated.
 SHORT_RULES = {
-    code_key(eval(f"lambda {arguments}: {text}")): text
-    for arguments, text in (
-        ("g", "g"), ("g", "-g"), ("g, other", "g * other"), ("g, self", "g * self"),
-        ("g, result", "g * result"), ("g, result", "g - g * (result * result)"),
+    code_key(rule): text
+    for rule, text in (
+        (lambda g: g, "g"), (lambda g: -g, "-g"), (lambda g, other: g * other, "g * other"),
+        (lambda g, self: g * self, "g * self"), (lambda g, result: g * result, "g * result"),
+        (lambda g, result: g - g * (result * result), "g - g * (result * result)"),
     )
 }  # fmt: skip
 

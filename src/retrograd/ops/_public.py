@@ -101,7 +101,8 @@ class Face(Record):
 
 # The faces by namespace and name.
 NAMES: dict[str, dict[str, Face]] = {space: {} for space in NAMESPACES}
-_binders: list[Callable[[str, Face], None]] = []
+# Are called with the name and the face of every method that is declared after the import.
+binders: list[Callable[[str, Face], None]] = []
 
 
 def declare(
@@ -114,7 +115,7 @@ def declare(
         raise ValueError(f"{name}: out={out!r} is none of {[*OUT]}")
     if accepts and accepts not in ACCEPTS:
         raise ValueError(f"{name}: accepts={accepts!r} is none of {[*ACCEPTS]}")
-    if _binders and not is_operation:  # at import that would take too long
+    if binders and not is_operation:  # at import that would take too long
         from retrograd.ops._sections import complete, complete_result
 
         complete(target, ARGUMENTS)
@@ -140,7 +141,7 @@ def _enter(face: Face, public: str, names: tuple[str, ...]) -> None:
                 raise ValueError(f"{space}.{name} is declared already")
             NAMES[space][name] = face
             if space == "method":
-                for bind in _binders:
+                for bind in binders:
                     bind(name, face)
 
 
@@ -194,10 +195,3 @@ def documented(doc: str, inputs: tuple[str, ...], accepts: str) -> str:
         example = f"{prompt}{example}".rstrip().replace("\n", "\n    ")
         return f"{text.rstrip()}\n\nExample:\n    {example}\n"
     return f"{text}{prompt}{example}"
-
-
-def bind_methods(bind: Callable[[str, Face], None]) -> None:
-    """Have ``bind`` called for every method that is declared, so far or later."""
-    for name, face in NAMES["method"].items():
-        bind(name, face)
-    _binders.append(bind)

@@ -69,9 +69,7 @@ def unary(op: Operation, setting: Setting = PLAIN) -> Callable[..., Any]:
     active, apply, make_forward, _ = setting
     forward, kind = make_forward(op), None
     saves_self, saves_result = "self" in op.saves, "result" in op.saves
-    constant = not op.differentiable
-    if op.heavy and setting is PLAIN:
-        forward = by_threads_if_large(forward)
+    constant, heavy = not op.differentiable, op.heavy and setting is PLAIN
     if op.view or names_shape(op):
         return one_input(op, setting)
     if op.dtypes in ("real", "free") or op.output_names != ("result",) or len(op.saves) > 1:
@@ -89,7 +87,7 @@ def unary(op: Operation, setting: Setting = PLAIN) -> Callable[..., Any]:
         if active and not modes.frame.states[-1].unrecorded:
             return apply(op, (self,), {})
         try:
-            y = forward(x)
+            y = shared(forward, x) if heavy and x.size > LARGE else forward(x)
         except TypeError:
             return apply(op, (self,), {})  # which says what is wrong
         result = new(Tensor)
@@ -134,10 +132,6 @@ def unary(op: Operation, setting: Setting = PLAIN) -> Callable[..., Any]:
 def names_shape(op: Operation) -> bool:
     """Whether a rule asks for the shape of an input, which the node must then know."""
     return any(rule is not None and "shape" in rule.names for rule in op.rules)
-
-
-def by_threads_if_large(forward: Callable[..., Any]) -> Callable[..., Any]:
-    return lambda x: shared(forward, x) if x.size > LARGE else forward(x)
 
 
 def one_input(op: Operation, setting: Setting = PLAIN) -> Callable[..., Any]:

@@ -29,7 +29,6 @@ from retrograd.tensor._fast import bind
 from retrograd.tensor._memory_formats import order_of, put_in_order
 from retrograd.tensor._moving import moved as moved_to
 from retrograd.tensor._overrides import overridden_method
-from retrograd.tensor._public import bind_methods
 from retrograd.tensor._queries import equal
 from retrograd.tensor._tensor import Tensor
 
@@ -554,4 +553,3 @@ def type_as(self: Tensor, other: Tensor) -> Any:
 
 
 public("method")(equal)
-bind_methods()

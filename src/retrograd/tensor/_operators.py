@@ -19,6 +19,7 @@ from retrograd.tensor._fast import binary
 from retrograd.tensor._indexing import getitem, setitem
 from retrograd.tensor._methods import conj, function_of, positive, pow, sub
 from retrograd.tensor._overrides import unknown
+from retrograd.tensor._public import bind_methods
 from retrograd.tensor._tensor import Tensor
 
 _div, _rsub = map(function_of, (elementwise.div, elementwise.rsub))
@@ -197,5 +198,6 @@ _PROPERTIES = {
     "mH": property(_matrices_adjoint),
     "imag": property(reshaping.imag, _writing.set_imag),
 }  # fmt: skip
+bind_methods()  # all that are loaded at import have been declared
 for _name, _member in {**_OPERATORS, **_PROPERTIES}.items():
     setattr(Tensor, _name, _member.make(_name) if isinstance(_member, Named) else _member)

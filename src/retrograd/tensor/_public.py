@@ -187,19 +187,17 @@ def _parameters(function: Callable[..., Any]) -> tuple[str, ...]:
 # -- methods ---------------------------------------------------------------------------------
 
 
-def bind_method(name: str, face: Face) -> None:
-    """Give the Tensor class a method that has been declared."""
+def bind_method(name: str, face: Face, at_import: bool = False) -> None:
+    """Give the Tensor class a method that has been declared, perhaps while the package was being
+    imported."""
     if face.accepts == "tensor first":  # as it always is
         face = face.replaced(accepts="")
     function = plain(face, name)
     spelled = face.axis and not set(_SPELLINGS.values()).isdisjoint(_parameters(function))
     # What is loaded at import is short, and mostly called as the operation that it ends in.
-    part = not face.is_operation and not face.writes and (face.announces or _bound_at_import)
+    part = not face.is_operation and not face.writes and (face.announces or not at_import)
     method = _method(function, name) if spelled or part else function
     setattr(Tensor, name, INSTALLED[0].member(name, method) if INSTALLED else method)
-
-
-_bound_at_import: list[bool] = []  # holds something once that is done
 
 
 def _method(function: Callable[..., Any], name: str) -> Callable[..., Any]:
@@ -227,27 +225,32 @@ def _method(function: Callable[..., Any], name: str) -> Callable[..., Any]:
 
 
 class LazyMethod:
-    """A method whose module is loaded when somebody looks at it. Loading declares the method,
-    which takes the place of this."""
+    """A method that takes the place of this when somebody looks at it: one that was declared at
+    import, or one of a module that is loaded then."""
 
     __slots__ = ("module", "name")
 
-    def __init__(self, name: str, module: str) -> None:
+    def __init__(self, name: str, module: str | None = None) -> None:
         self.name = name
         self.module = module
 
     def __get__(self, instance: Any, owner: type) -> Any:
-        load(self.module)
-        assert self.name in NAMES["method"], f"{self.name}: run tests/generate_index.py"
-        return getattr(owner if instance is None else instance, self.name)
+        if self.module is None:
+            bind_method(self.name, NAMES["method"][self.name], at_import=True)
+        else:
+            load(self.module)  # which declares it
+            assert self.name in NAMES["method"], f"{self.name}: run tests/generate_index.py"
+        # Not by getattr: a subclass may define the method, too, and be calling this by super().
+        return vars(Tensor)[self.name].__get__(instance, owner)
 
 
 def bind_methods() -> None:
     """Give the Tensor class its methods: those that are declared, and those of the index."""
+    for name in NAMES["method"]:
+        setattr(Tensor, name, LazyMethod(name))
     for name, module in names_of("method").items():
         setattr(Tensor, name, LazyMethod(name, module))
-    _public.bind_methods(bind_method)
-    _bound_at_import.append(True)
+    _public.binders.append(bind_method)
 
 
 def load(module: str) -> None:

@@ -32,6 +32,7 @@ def fill_(self: Tensor, value: Any) -> Tensor:
     """Overwrites every element with one value.
 
     Args:
+        input: the tensor to overwrite.
         value: A number, or a tensor without dimensions.
 
     Returns:
@@ -71,6 +72,9 @@ def _set_part(part: Tensor, value: Any) -> None:
 @public("torch method")
 def zero_(self: Tensor) -> Tensor:
     """Overwrites every element with zero.
+
+    Args:
+        input: the tensor to overwrite.
 
     Returns:
         ``input`` itself.
@@ -113,6 +117,9 @@ _alpha_(elementwise.sub, elementwise.sub_scaled, "sub_", "subtract_")
 @public("torch")
 def detach_(input: Tensor) -> Tensor:
     """Detaches a tensor from the graph, in place.
+
+    Args:
+        input: the tensor.
 
     Returns:
         ``input`` itself, which is now a leaf.
