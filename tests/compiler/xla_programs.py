@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import threading
 import warnings
 from typing import Any
 
@@ -116,6 +117,38 @@ def test_arguments_in_any_layout() -> None:
         y = torch.randn(3, 2).flip(0)
         assert close(function(x, y), x * 2 + y.sum(0))
         assert close(function(x, y), x * 2 + y.sum(0))
+
+
+def test_arguments_are_those_of_the_call_also_in_threads() -> None:
+    compiled = torch.compile(lambda x, k: (x * k + 1, x.sum(), -x.t()), backend="xla")
+    first = torch.arange(6.0).reshape(2, 3)
+    factor = torch.tensor(2.0)
+    compiled(first, factor)
+    results = compiled(first, factor)
+    kept = [y.tolist() for y in results]
+    second = compiled(first + 10, torch.tensor(3.0))
+    assert [y.tolist() for y in results] == kept  # nothing shows the memory of an argument
+    assert second[0].tolist() == [[31.0, 34.0, 37.0], [40.0, 43.0, 46.0]]
+    first.mul_(2)  # in place, where the program has read it before
+    assert compiled(first, factor)[0].tolist() == [[1.0, 5.0, 9.0], [13.0, 17.0, 21.0]]
+    large = torch.ones(600, 600)  # which is not copied
+    for _ in range(2):
+        assert compiled(large, factor)[1].item() == 360_000
+        large.mul_(1)
+    wrong = []
+
+    def call(k: int) -> None:
+        for i in range(100):
+            x = torch.full((2, 3), float(100 * k + i))
+            if compiled(x, factor)[0][1, 2].item() != 2.0 * (100 * k + i) + 1:
+                wrong.append((k, i))
+
+    threads = [threading.Thread(target=call, args=(k,)) for k in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong
 
 
 def test_random_numbers_are_those_of_eager_mode() -> None:

@@ -347,7 +347,7 @@ def test_a_compiled_step_stays_on_the_device(optimizer: Any) -> None:
     del old
     memory = net[0].weight._data.memory
     parts = [p for s in run.last.function.steps for p in getattr(s[0], "variants", {}).values()]
-    assert any(given for part in parts for _, given, _ in part.calls)
+    assert any(given for part in parts for _, given, *_ in part.calls)
     before = net[0].weight.detach().clone()
     run(x, y)
     assert net[0].weight._data.memory is memory
@@ -378,6 +378,76 @@ def test_bfloat16() -> None:
     (leaf * leaf).sum().backward()
     assert leaf.grad.dtype is torch.bfloat16
     assert leaf.grad.tolist() == [2.0, 4.0, 6.0]
+
+
+def test_gradients_are_written_in_the_memory_of_the_last_unless_somebody_has_them() -> None:
+    found = {}
+    for device in ("cpu", DEVICE):
+        weight, other = (
+            torch.linspace(k, 1, 12, dtype=torch.float64).reshape(4, 3).to(device).requires_grad_()
+            for k in (-1, 2)
+        )
+        opt = torch.optim.SGD([weight, other], 1e-3, momentum=0.9)
+
+        @torch.compile(fullgraph=True)
+        def step(x: Any, weight: Any = weight, other: Any = other, opt: Any = opt) -> Any:
+            opt.zero_grad()
+            loss = ((x @ weight) * (x @ other).sin()).sum()
+            loss.backward()
+            opt.step()
+            return loss.detach()
+
+        inputs = [torch.linspace(-1, k, 8, dtype=torch.float64).reshape(2, 4).to(device)
+                  for k in range(7)]  # fmt: skip
+        losses = [step(x).item() for x in inputs[:4]]
+        address = lambda p=weight: p.grad._data.memory.array.unsafe_buffer_pointer()
+        before = address() if device == DEVICE else None
+        losses.append(step(inputs[4]).item())
+        assert device == "cpu" or address() == before
+        kept, values = weight.grad, weight.grad.tolist()
+        view, part = other.grad[1], other.grad[1].tolist()
+        losses.append(step(inputs[5]).item())
+        assert kept.tolist() == values  # as the step before left it
+        assert view.tolist() == part
+        assert kept is not weight.grad
+        losses.append(step(inputs[6]).item())
+        found[device] = [losses, *[x.tolist() for x in (weight, other, weight.grad, other.grad)]]
+    for here, there in zip(found[DEVICE], found["cpu"], strict=True):
+        np.testing.assert_allclose(here, there, rtol=1e-10)
+
+
+def test_compiled_programs_find_bad_indices_when_a_value_is_read() -> None:
+    table = torch.arange(15.0).reshape(5, 3).to(DEVICE)
+
+    @torch.compile(fullgraph=True)
+    def loss(rows: Any, targets: Any) -> Any:
+        return F.cross_entropy(F.embedding(rows, table), targets)
+
+    def called(rows: Any, targets: Any) -> float:
+        return float(loss(made(rows), made(targets)))
+
+    for _ in range(2):
+        right = called([0, 4, 1], [0, 2, -100])
+        want = F.cross_entropy(F.embedding(torch.tensor([0, 4, 1]), table.cpu()),
+                               torch.tensor([0, 2, -100]))  # fmt: skip
+        assert right == pytest.approx(want.item(), rel=1e-6)
+    for bad in (([0, 5, 1], [0, 1, 2]), ([0, -1, 1], [0, 1, 2]), ([0, 1, 1], [0, 1, 3]),
+                ([0, 1, 1], [0, 1, -1])):  # fmt: skip
+        with pytest.raises(IndexError, match=r"loss\(\): index out of range"):
+            called(*bad)
+    assert called([0, 4, 1], [0, 2, -100]) == right
+
+    @torch.compile(fullgraph=True)
+    def parts(x: Any, at: Any) -> Any:
+        return x.gather(0, at[None]), x[at], x.index_select(0, at)
+
+    for _ in range(2):
+        assert [y.tolist() for y in parts(table, made([4, 0, 1]))] == [
+            [[12.0, 1.0, 5.0]], *[[[12.0, 13.0, 14.0], [0.0, 1.0, 2.0], [3.0, 4.0, 5.0]]] * 2
+        ]
+    for at in ([0, 5, 1], [0, 1, -1]):
+        with pytest.raises(IndexError, match=r"parts\(\): index out of range"):
+            parts(table, made(at))[0].tolist()
 
 
 def test_autocast_and_the_scaler() -> None:

@@ -68,6 +68,9 @@ class Entry:
         self._containers = list(dict.fromkeys(c.held.local for c in self.changes))
         device = self.function if backend == "device" else None
         self._finish, needed = finisher(self, watch.locals, device)
+        self._spares = None
+        if self._finish is not None and device is not None and device.recycled:
+            self._spares = spares_of(self, needed, device)
         if self._finish is None:
             needed = [*watch.locals, *self._containers]
         self._tensor_count = len(watch.tensors)
@@ -90,7 +93,10 @@ class Entry:
         if found is None:
             return MISSED
         data, needed = found
-        values = self._run(*data)
+        if self._spares is not None:
+            values = self.function.arrays(*data, spares=self._spares(*needed))
+        else:
+            values = self._run(*data)
         if self._plain:
             return wrap(values[0])
         if self._finish is not None:
@@ -234,7 +240,9 @@ def finisher(entry: Entry, tensors: list[str], device: Any) -> tuple[Any, list[s
                 name = made[template.output] = f"r{template.output}"
                 value = f"values[{template.output}]"
                 if device is not None and not device.stays[template.output]:
-                    value = f"on_device({value}, values[-1])"
+                    v, k = entry.program.outputs[template.output], template.output
+                    names.update({f"shape{k}": v.shape, f"dtype{k}": v.dtype})
+                    value = f"on_device({value}, values[-1], shape{k}, dtype{k})"
                 if template.recorded:
                     assert entry.pull is not None
                     lines.append(f"{name} = undifferentiable({value}, {entry.pull.error!r})")
@@ -261,11 +269,16 @@ def finisher(entry: Entry, tensors: list[str], device: Any) -> tuple[Any, list[s
 
     if entry.rebound or entry.flags:
         return None, []
-    for i, output in entry.writes:
-        needed[tensors[i]] = None
-        if not lines:
-            lines.append("place = user_place()")
-        lines.append(f"write_over({tensors[i]}, values[{output}], place)")
+    needed.update((tensors[i], None) for i, _ in entry.writes)
+    if entry.writes:
+        lines.append("place = user_place()")
+    if entry.writes and device is not None:
+        targets = "".join([f"{tensors[i]}, " for i, _ in entry.writes])
+        given = "".join([f"values[{output}], " for _, output in entry.writes])
+        lines.append(f"write_over(({targets}), ({given}), place)")
+    else:
+        lines += [f"write_over({tensors[i]}, values[{output}], place)"
+                  for i, output in entry.writes]  # fmt: skip
     for change in entry.changes:
         value = None if change.template is REMOVED else text(change.template)
         if value is None or change.held.kind == "attributes":
@@ -286,6 +299,17 @@ def finisher(entry: Entry, tensors: list[str], device: Any) -> tuple[Any, list[s
     body = "\n    ".join([*lines, f"return {result}"])
     exec(f"def finish({', '.join(['values', *needed])}):\n    {body}\n", names)
     return names["finish"], list(needed)
+
+
+def spares_of(entry: Entry, needed: list[str], device: Any) -> Any:
+    """A function of the tensors that ``finish`` takes, which gives the arrays of the gradients that
+    are there before the call and that nobody can see afterwards, or None for each."""
+    of = {change.template.output: change.held.local for change in entry.changes
+          if change.held.kind == "grad" and type(change.template) is New}  # fmt: skip
+    parts = "".join([f"spare({of[i]}), " if i in of else "None, " for i in device.recycled])
+    names: dict[str, Any] = {"spare": device.spare}
+    exec(f"def spares({', '.join(needed)}):\n    return ({parts})\n", names)
+    return names["spares"]
 
 
 class CompiledFunction(Function):

@@ -125,5 +125,15 @@ def synchronize() -> None:
     module = jax()
     for devices in _devices.values():
         for device in devices:
-            (module.device_put(0, device) + 0).block_until_ready()
+            if device not in _last:
+                _last[device] = module.device_put(0, device)
+            _one_more()(_last[device]).block_until_ready()
     _pending.check()
+
+
+_last: dict[Any, Any] = {}  # for each device, what a program computes that is waited for
+
+
+@cache
+def _one_more() -> Any:
+    return jax().jit(lambda x: x + 1)

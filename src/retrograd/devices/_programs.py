@@ -1,12 +1,17 @@
 """Compiled programs on a device: their inputs come from there, and their results stay there.
 
 What a program updates, such as parameters, is donated: XLA writes the new values in the memory of
-the old, unless something else refers to it.
+the old, unless something else refers to it. So are gradients of the last step that this one
+replaces. A step then has the same memory each time, which matters on GPUs: XLA launches a program
+as one graph of kernels, which it has to make anew for other addresses.
+
+Checks of indices are a part of XLA's program, too, and nobody waits for what they find
+(``_pending.py``).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from sys import getrefcount
 from typing import Any
 
@@ -14,7 +19,7 @@ import jax
 
 from retrograd import arrays
 from retrograd.autograd._versions import version_of
-from retrograd.compiler._program import Program, Var
+from retrograd.compiler._program import Kernel, Line, Program, Var
 from retrograd.compiler.xla._executable import (
     Compiled,
     Executable,
@@ -22,84 +27,182 @@ from retrograd.compiler.xla._executable import (
     runs_on_host,
 )
 from retrograd.compiler.xla._stages import Stage, stages_of
+from retrograd.compiler.xla._table import lowering
 from retrograd.compiler.xla._updates import with_numbers
-from retrograd.devices import _platforms
+from retrograd.devices import _pending, _platforms
 from retrograd.devices._level import place_of
-from retrograd.devices._values import DeviceValue, Memory, put, seen
+from retrograd.devices._values import DeviceValue, Memory, put
 
 np = arrays.programs.numpy
-# Of an array that a memory alone refers to: by the memory, and by the parameter of getrefcount.
-_REFERENCES_OF_ONE_MEMORY = 2
+# Of what one thing alone refers to: by that, and by the parameter of getrefcount.
+_REFERENCES_OF_ONE = 2
 
 
 def function_of(program: Program) -> tuple[Callable[..., Any], set[Var]]:
     """The program as a function of values on a device, and the inputs whose memory it writes:
     none."""
     explain_host_lines(program)
-    program = with_numbers(program)
-    return OnDevice(program, stages_of(program, runs_on_host)), set()
+    program, checks = with_late_checks(with_numbers(program))
+    return OnDevice(program, stages_of(program, runs_on_host), checks), set()
+
+
+# -- checks ----------------------------------------------------------------------------------
+
+
+def _limits(line: Line) -> tuple[int, int, int | None] | None:
+    """What a line expects of indices, if that is all it does: the least, the first that is too
+    large, and another that is allowed."""
+    name, (_, *rest) = line.operation.name, line.args
+    if name == "check_rows":
+        return 0, rest[0], None
+    if name == "check_targets":
+        return 0, rest[0], rest[1]
+    if name == "check_in_bounds":
+        size, negative = rest[1], rest[3]
+        return (-size if negative else 0), size, None
+    return None
+
+
+def with_late_checks(program: Program) -> tuple[Program, bool]:
+    """The program with checks of indices as one more output, which says whether all hold, and
+    whether there are any."""
+    checked: dict[tuple[Var, Any], None] = {}
+    lines = []
+    for line in program.lines:
+        limits = None if line.outputs or not line.args else _limits(line)
+        if limits is not None and isinstance(line.args[0], Var):
+            checked[line.args[0], limits] = None
+        else:
+            lines.append(line)
+    if not checked:
+        return program, False
+    holds = Var("holds", np.bool_(True))
+    lines.append(Line((holds,), Kernel("in_range", _in_range), tuple([v for v, _ in checked]),
+                      {"limits": [limits for _, limits in checked]}, False, (None, 0),
+                      False))  # fmt: skip
+    return Program(program.name, program.inputs, lines, [*program.outputs, holds],
+                   program.updates, program.gradients), True  # fmt: skip
+
+
+@lowering("in_range")
+def _in_range(*indices: Any, limits: list[tuple[int, int, int | None]]) -> Any:
+    """Whether indices, of NumPy or of JAX, are within limits."""
+    holds: Any = np.bool_(True)
+    for x, (least, end, other) in zip(indices, limits, strict=True):
+        fine = (x >= least) & (x < end)
+        if other is not None:
+            fine = fine | (x == other)
+        holds = holds & fine.all()
+    return holds
+
+
+# -- stages ----------------------------------------------------------------------------------
 
 
 class OnDevice(Executable):
-    """The stages of a program, of which XLA's run on a device."""
+    """The stages of a program, of which XLA's run on a device. With ``checks``, the last output
+    says whether indices are in range.
 
-    def __init__(self, program: Program, stages: list[Stage]) -> None:
+    ``recycled`` are the positions of outputs that are gradients. For each, ``arrays`` takes an
+    array that nobody sees any more, or None.
+    """
+
+    def __init__(self, program: Program, stages: list[Stage], checks: bool) -> None:
         later: set[Var] = set(program.outputs)
-        updated = {old for old, _ in program.updates}
+        self.checks = checks
+        self.name = program.name
+        self.becomes = dict(program.updates)
         self.donated: dict[int, list[int]] = {}
         for stage in reversed(stages):
             inputs = stage.program.inputs
             self.donated[id(stage.program)] = [
-                i for i, v in enumerate(inputs) if v in updated and v not in later
+                i for i, v in enumerate(inputs) if v in self.becomes and v not in later
             ]
             later.update(inputs)
+        gradients = list(dict.fromkeys(new for _, new in program.gradients))
+        self.gradients = {
+            id(stage.program): [v for v in gradients if v in stage.program.outputs]
+            for stage in stages if not stage.on_host
+        }  # fmt: skip
         # On a mesh, state and gradients are placed as what was there before, and as parameters.
         self.like = {new: x for x, new in (*program.gradients, *program.updates)}
         super().__init__(program, stages)
+        self.recycled: list[int] = []
+        first = len(program.inputs) + self.room
+        for stage, (_, inputs, _) in zip(stages, self.steps, strict=True):
+            for v in self.gradients.get(id(stage.program), ()):
+                inputs.append(first + len(self.recycled))
+                self.recycled.append(program.outputs.index(v))
         # The numbers of an optimizer stay on the CPU, where it computes them.
         numbers = {v for line in program.lines if line.operation.name == "optimizer_numbers"
                    for v in line.outputs}  # fmt: skip
         self.stays = [v in numbers for v in program.outputs]
 
     def compiled(self, part: Program) -> Compiled:
-        return Part(part, self.donated[id(part)], self.like)
+        key = id(part)
+        return Part(part, self.donated[key], self.becomes, self.gradients[key], self.like)
 
     def on_host(self, function: Callable[..., Any]) -> Callable[..., Any]:
         return lambda *values: function(*map(_on_host, values))
 
-    def arrays(self, *values: Any) -> tuple[Any, ...]:
+    def arrays(self, *values: Any, spares: Sequence[Any] | None = None) -> tuple[Any, ...]:
         """The outputs, of which those that XLA computed are its arrays, and the device."""
         place = place_of(values)
-        found = super().__call__(*values)
+        found = super().__call__(*values, spares=spares or [None] * len(self.recycled))
+        if self.checks:
+            *found, holds = found
+            _pending.note(self.name, holds)
         return (*found, place)
 
-    def __call__(self, *values: Any) -> tuple[Any, ...]:
+    def __call__(self, *values: Any) -> tuple[Any, ...]:  # type: ignore[override]
         *found, place = self.arrays(*values)
         return tuple([
-            y if stays else self.value(y, place) for y, stays in zip(found, self.stays, strict=True)
-        ])  # fmt: skip
+            y if stays else self.value(y, place)
+            for y, stays in zip(found, self.stays[: len(found)], strict=True)
+        ])
 
     @staticmethod
-    def value(y: Any, place: Any) -> Any:
-        """An output as a value on the device."""
+    def spare(tensor: Any) -> Any:
+        """The array of the gradient of a tensor, if nobody else can see it."""
+        meta = tensor._meta
+        if (
+            getrefcount(meta.grad) > _REFERENCES_OF_ONE  # as it is for None
+            or type(meta.grad._data) is not DeviceValue
+            or meta.grad._data.steps
+            or getrefcount(meta.grad._data) > _REFERENCES_OF_ONE
+            or getrefcount(meta.grad._data.memory) > _REFERENCES_OF_ONE
+            or getrefcount(meta.grad._data.memory.array) > _REFERENCES_OF_ONE
+        ):
+            return None
+        return meta.grad._data.memory.array
+
+    @staticmethod
+    def value(y: Any, place: Any, shape: Any = None, dtype: Any = None) -> Any:
+        """An output as a value on the device. JAX's arrays take a while to say what they are."""
         if arrays.is_raw(y):
             return y if place is None else put(y, place)
-        return y if type(y) is DeviceValue else DeviceValue(Memory(y, place), y.shape, y.dtype)
+        if type(y) is DeviceValue:
+            return y
+        return DeviceValue(Memory(y, place), y.shape if shape is None else shape, dtype or y.dtype)
 
     @staticmethod
-    def write_over(tensor: Any, y: Any, at: Any) -> None:
-        """Write an output over a tensor, at some place in the user's code. Nothing is copied."""
-        data = tensor._data
-        if type(data) is not DeviceValue:
-            data = tensor._data = arrays.writable(data)
-            arrays.write(data, _on_host(y))
-        elif arrays.is_raw(y) or type(y) is DeviceValue or data.steps:
-            data.level.write(data, OnDevice.value(y, data.memory.place))
-        else:
-            data.memory.hold(y)
-        version = tensor._version_counter or version_of(tensor)
-        version.count += 1
-        version.written_at = at
+    def write_over(tensors: Any, values: Any, at: Any) -> None:
+        """Write outputs over tensors, at some place in the user's code. Nothing is copied on the
+        device."""
+        for tensor, y in zip(tensors, values, strict=True):
+            data = tensor._data
+            if type(data) is not DeviceValue:
+                data = tensor._data = arrays.writable(data)
+                arrays.write(data, _on_host(y))
+            elif data.steps or arrays.is_raw(y) or type(y) is DeviceValue:
+                data.level.write(data, OnDevice.value(y, data.memory.place))
+            elif data.memory.place._mesh is None:
+                data.memory.array = y
+            else:
+                data.memory.hold(y)
+            version = tensor._version_counter or version_of(tensor)
+            version.count += 1
+            version.written_at = at
 
 
 def _apart(x: Any) -> Any:
@@ -109,8 +212,10 @@ def _apart(x: Any) -> Any:
 
 def _on_host(x: Any) -> Any:
     """An argument of a stage as an array on the CPU."""
-    if type(x) is DeviceValue or arrays.is_raw(x):
-        return seen(x)
+    if arrays.is_raw(x):
+        return x
+    if type(x) is DeviceValue:
+        return x.host
     if not x.is_fully_addressable:  # other processes have some of it
         whole = jax.sharding.NamedSharding(x.sharding.mesh, jax.sharding.PartitionSpec())
         x = jax.device_put(x, whole).addressable_data(0)
@@ -122,46 +227,60 @@ class Part(Compiled):
 
     lays_out = False
 
-    def __init__(self, program: Program, donated: list[int], like: dict[Var, Var]) -> None:
+    def __init__(
+        self, program: Program, donated: list[int], becomes: dict[Var, Var],
+        gradients: list[Var], like: dict[Var, Var],
+    ) -> None:  # fmt: skip
         super().__init__(program)
         self.donated = donated
+        self.gradients = gradients
+        # JAX gives the memory of each donated argument to the first output of its shape that has
+        # none, so outputs are in the order of the arguments that they take the place of.
+        made = set(program.outputs)
+        updated = [becomes[program.inputs[i]] for i in donated]
+        self.leading = [*[v for v in updated if v in made], *gradients]
         number = {v: i for i, v in enumerate(program.inputs)}
         self.like = [number.get(like[v]) if v in like else None for v in program.outputs]
         self.where: tuple[Any, ...] = ()  # on a mesh, the shardings of inputs
         self.calls: dict[Any, Callable[..., Any]] = {}
 
     def __call__(self, *values: Any) -> tuple[Any, ...]:
+        count = len(self.program.inputs)
+        spares = values[count:]
+        values = values[:count]
         place = place_of(values)
         if place is None or self.without_lowering:
             return self.program.run(*map(_on_host, values))
         alone = tuple([
             i for i in self.donated
             if type(x := values[i]) is DeviceValue and not x.steps
-            and getrefcount(x.memory.array) <= _REFERENCES_OF_ONE_MEMORY
+            and getrefcount(x.memory.array) <= _REFERENCES_OF_ONE
         ])  # fmt: skip
         args = [
             (x.array if x.steps else x.memory.array) if type(x) is DeviceValue else x
             for x in values
         ]
         where = () if place._mesh is None else tuple([getattr(x, "sharding", None) for x in args])
+        if where or any([x is None for x in spares]):
+            spares = ()
         with jax.enable_x64(True):
-            call = self.calls.get((place, alone, where))
+            key = (place, alone, where, len(spares))
+            call = self.calls.get(key)
             if call is None:
                 try:
-                    call = self.compiled_for(place, alone, where)
-                    self.calls[(place, alone, where)] = call
+                    call = self.calls[key] = self.compiled_for(place, alone, where, bool(spares))
                 except NotImplementedError as error:
                     self.explain(error)
                     return self.program.run(*map(_on_host, values))
             doubtful = [_on_host(x) for x in values] if self.in_doubt else values
-            found = _platforms.within_memory(call, place, *args, *self.held)
+            found = _platforms.within_memory(call, place, *args, *self.held, *spares)
         if self.in_doubt and not found[-1]:
             return self.program.run(*doubtful)
         return tuple([_apart(values[y.position]) if y.is_input else found[y.position]
                       for y in self.outputs])  # fmt: skip
 
     def compiled_for(
-        self, place: Any, donated: tuple[int, ...], where: tuple[Any, ...]
+        self, place: Any, donated: tuple[int, ...], where: tuple[Any, ...], recycles: bool
     ) -> Callable[..., Any]:
         target = _platforms.target(place)
         self.orders = [None] * len(self.program.inputs)
@@ -169,6 +288,9 @@ class Part(Compiled):
         self.where = where
         there = target if where else jax.sharding.SingleDeviceSharding(target)
         inputs = [*self.program.inputs, *self.constants]
+        if recycles:
+            donated += tuple(range(len(inputs), len(inputs) + len(self.gradients)))
+            inputs += self.gradients
         given = [x or there for x in where] + [there] * (len(inputs) - len(where))
         shapes = [
             jax.ShapeDtypeStruct(v.shape, v.dtype, sharding=x)

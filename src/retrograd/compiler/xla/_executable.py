@@ -22,7 +22,7 @@ from retrograd.compiler._control_lines import Control
 from retrograd.compiler._program import Line, Program, Var, mapped
 from retrograd.compiler.xla._attention import remembered
 from retrograd.compiler.xla._elementwise import to_dtype
-from retrograd.compiler.xla._narrow import PRODUCTS, Narrow
+from retrograd.compiler.xla._narrow import PRODUCTS, ROUNDING, Narrow
 from retrograd.compiler.xla._stages import Stage, stages_of
 from retrograd.compiler.xla._table import LOWERINGS, ON_HOST, doubts, lowered
 from retrograd.compiler.xla._updates import UPDATE, Numbers, with_numbers
@@ -32,6 +32,7 @@ np = arrays.programs.numpy
 MANY_LINES = 1000  # of a program that may take XLA's CPU compiler minutes
 SMALL = 2048  # bytes of results of a line
 LARGE = 1024  # elements: larger constants are arguments, as XLA would take long to compile them
+COPIED = 1 << 20  # bytes of an argument that is copied to memory of XLA in place of being converted
 
 
 def function_of(program: Program) -> tuple[Callable[..., Any], set[Var]]:
@@ -105,8 +106,8 @@ class Executable:
         """A part that NumPy runs."""
         return function
 
-    def __call__(self, *values: Any) -> tuple[Any, ...]:
-        known = [*values, *[None] * self.room]
+    def __call__(self, *values: Any, spares: Sequence[Any] = ()) -> tuple[Any, ...]:
+        known = [*values, *[None] * self.room, *spares]
         for function, inputs, outputs in self.steps:
             found = function(*[known[i] for i in inputs])
             for i, value in zip(outputs, found, strict=True):
@@ -127,8 +128,10 @@ class Compiled:
         self.orders = [memory_order(v) for v in program.inputs]
         self.constants = [v for v in program.constants() if v.nbytes > LARGE * v.dtype.itemsize]
         self.outputs: list[Output] = []
+        self.leading: list[Var] = []  # outputs that XLA is to give before all others
         self.in_doubt = False  # whether XLA says if its answer is to be trusted
         self.call: Callable[..., Any] | None = None
+        self.rooms: list[list[Room | None]] = []  # of no call that is under way
         self.without_lowering = False
 
     def compile(self) -> Callable[..., Any]:
@@ -169,24 +172,25 @@ class Compiled:
         known: dict[Var, Any] = {}
         for v, order, x in zip(program.inputs, self.orders, values, strict=False):
             known[v] = x if order is None else jnp.transpose(x, _inverse(order))
-        known.update(zip(self.constants, values[len(program.inputs) :], strict=True))
+        known.update(zip(self.constants, values[len(program.inputs) :], strict=False))
         doubts()
         narrow = Narrow(program, known)
         with remembered():
             for line in program.lines:
                 run_line(line, known, narrow if narrow.any else None)
         inputs = {id(known[v]): i for i, v in enumerate(program.inputs)}
-        found: dict[int, Any] = {}
+        found = {id(known[v]): known[v] for v in (*self.leading, *program.outputs)
+                 if id(known[v]) not in inputs}  # fmt: skip
+        positions = {key: i for i, key in enumerate(found)}
         self.outputs = []
+        met: set[int] = set()
         for v in program.outputs:
-            y = known[v]
-            if id(y) in inputs:
-                self.outputs.append(Output(inputs[id(y)], True, True, v))
+            key = id(known[v])
+            if key in inputs:
+                self.outputs.append(Output(inputs[key], True, True, v))
                 continue
-            again = id(y) in found
-            if not again:
-                found[id(y)] = y
-            self.outputs.append(Output(list(found).index(id(y)), False, again, v))
+            self.outputs.append(Output(positions[key], False, key in met, v))
+            met.add(key)
         results = list(found.values())
         for output in self.outputs:
             if self.lays_out and not output.copied and output.order is not None:
@@ -196,6 +200,27 @@ class Compiled:
         if conditions:
             results.append(jnp.stack([jnp.all(c) for c in conditions]).all())
         return tuple(results)
+
+    def new_rooms(self) -> list[Room | None]:
+        """Memory for the arguments of one call at a time."""
+        return [
+            Room(v, order) if self.on_cpu and 0 < v.nbytes <= COPIED else None
+            for v, order in zip(self.program.inputs, self.orders, strict=True)
+        ]
+
+    def arguments(self, values: Sequence[Any], rooms: list[Room | None]) -> list[Any]:
+        """The inputs as XLA takes them."""
+        args = []
+        for x, order, room in zip(values, self.orders, rooms, strict=True):
+            base = getattr(x, "base", None)
+            if isinstance(base, Memory):
+                args.append(base.array)
+            elif room is not None:
+                room.shown[...] = x
+                args.append(room.array)
+            else:
+                args.append(x if order is None else x.transpose(order))
+        return args
 
     def explain(self, error: NotImplementedError) -> None:
         """Say that NumPy runs the program, and why."""
@@ -208,13 +233,6 @@ class Compiled:
     def __call__(self, *values: Any) -> tuple[Any, ...]:
         if self.without_lowering:
             return self.program.run(*values)
-        args = []
-        for x, order in zip(values, self.orders, strict=True):
-            base = getattr(x, "base", None)
-            if isinstance(base, Memory):
-                args.append(base.array)
-            else:
-                args.append(x if order is None else x.transpose(order))
         with jax.enable_x64(True):
             if self.call is None:
                 try:
@@ -222,9 +240,11 @@ class Compiled:
                 except NotImplementedError as error:
                     self.explain(error)
                     return self.program.run(*values)
-            found = self.call(*args, *self.held)
+            rooms = self.rooms.pop() if self.rooms else self.new_rooms()
+            found = self.call(*self.arguments(values, rooms), *self.held)
         if found:
             found[0].block_until_ready()  # and so are all others
+        self.rooms.append(rooms)
         if self.in_doubt and not found[-1]:
             return self.program.run(*values)
         return tuple([
@@ -300,6 +320,8 @@ def run_line(line: Line, known: dict[Var, Any], narrow: Narrow | None = None) ->
     if line.operation.name not in BIT_BY_BIT:
         args = [_widened(x) for x in args]
     rounds = [False] * len(line.outputs) if narrow is None else narrow.rounds(line)
+    if rounds == [True] and line.operation.name in ROUNDING:
+        options["rounded"] = True
     for v, y, rounded in zip(line.outputs, lowered(line, args, options), rounds, strict=True):
         y = jnp.asarray(y)
         if rounded:
@@ -337,6 +359,21 @@ class Memory:
     """Memory of XLA, which NumPy's arrays show: the ``base`` of these."""
 
     array: Any  # XLA's, which lives as long
+
+
+class Room:
+    """Memory of XLA for an argument. Making an array of XLA of one of NumPy takes longer than most
+    programs on small arrays, and XLA copies what does not begin at a multiple of 64 bytes anyway.
+    ``array`` is written between two calls, which XLA does not expect of its arrays, so nothing but
+    a call that is waited for may get to see it."""
+
+    __slots__ = ("array", "shown")
+
+    def __init__(self, v: Var, order: tuple[int, ...] | None) -> None:
+        self.array = jnp.zeros(_ordered(v.shape, order), v.dtype)
+        block = block_of(v.nbytes).from_address(self.array.unsafe_buffer_pointer())
+        shown = np.ndarray(self.array.shape, v.dtype, block)
+        self.shown = shown if order is None else shown.transpose(_inverse(order))
 
 
 @functools.cache

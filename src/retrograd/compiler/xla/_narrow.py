@@ -15,10 +15,11 @@ import jax.numpy as jnp
 from retrograd.compiler._program import Line, Program, Var
 from retrograd.compiler.xla._table import lowered
 
-PRODUCTS = frozenset({
-    "mm", "bmm", "mv", "dot", "scaled_dot_product_attention",
-    "scaled_dot_product_attention_backward",
-})  # fmt: skip
+# Of these, products whose lowering takes ``rounded``: whether to give bfloat16.
+ROUNDING = frozenset({"mm", "bmm", "mv", "dot"})
+PRODUCTS = ROUNDING | {
+    "scaled_dot_product_attention", "scaled_dot_product_attention_backward",
+}  # fmt: skip
 
 
 class Narrow:

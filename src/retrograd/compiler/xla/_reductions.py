@@ -238,9 +238,9 @@ def _mode(x: Any, dim: int, keepdim: bool) -> tuple[Any, Any]:
 
 
 @lowering("mm", "bmm", "mv", "dot")
-def _product(x: Any, y: Any) -> Any:
-    if x.dtype == y.dtype == jnp.bfloat16:
-        return jnp.matmul(x, y, preferred_element_type=jnp.float32)
+def _product(x: Any, y: Any, rounded: bool = False) -> Any:
+    if x.dtype == y.dtype == jnp.bfloat16:  # added up in float32 in either case
+        return jnp.matmul(x, y, preferred_element_type=jnp.bfloat16 if rounded else jnp.float32)
     if x.dtype.kind in "fc":
         return jnp.matmul(x, y, precision=lax.Precision.HIGHEST)
     return jnp.matmul(x, y)

@@ -46,7 +46,8 @@ class Numbers:
         self.signature: list[Any] = []  # that lines are lowered for
 
     def __call__(self, *scalars: Any) -> tuple[Any, ...]:
-        given = iter(scalars)
+        held = [x.item() for x in scalars]
+        end = 0
         rules: dict[int, Any] = {}
         written: list[Any] = []
         numbers: list[float] = []
@@ -54,14 +55,14 @@ class Numbers:
         needed = 0
         known: dict[Any, Any] = {}
         for update, shapes, positions, key in self.updates:
-            own = [next(given) for _ in positions]
-            full_key = (key, *[x.item() for x in own])
+            start, end = end, end + len(positions)
+            full_key = (key, *held[start:end])
             found = None if key is None else known.get(full_key)
             if found is None:
                 rule = rules.get(id(update.group))
                 if rule is None:
                     rule = rules[id(update.group)] = update.optimizer._rule(update.group)
-                counts = [arrays.writable(arrays.copy(x)) for x in own]
+                counts = [arrays.writable(arrays.copy(x)) for x in scalars[start:end]]
                 kind, later = _taken_apart(
                     *update.deferred(rule, shapes, dict(zip(positions, counts, strict=True)))
                 )
