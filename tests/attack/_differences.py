@@ -15,7 +15,7 @@ import numpy as np
 from ._comparing import Difference, as_array, is_tensor
 from ._machine import Libraries, in_dtype, run
 
-STEP = 0.02  # of the longest of three steps that are extrapolated from
+STEPS = (0.02, 0.001)  # the longest of three that are extrapolated from, and another to try
 KINK = 1e-4  # the step by which either side of a point is looked at
 _BACKWARD = re.compile(r"^(.*)\.backward\((.*)\)$")
 _GRAD = re.compile(r"^\w+ = torch\.autograd\.grad\((\w+), \[([^\]]*)\], (.*), create_graph=True,")
@@ -106,6 +106,7 @@ def value_of(
     """What a program gives for an expression, if it runs; ``moved`` is a leaf to add something
     to."""
     space: dict[str, Any] = {"torch": torch, "inf": float("inf"), "nan": float("nan")}
+    torch.set_default_dtype(torch.float64)
     try:
         for line in lines:
             run(compile(line, "<program>", "exec"), space)
@@ -150,6 +151,15 @@ def units(shape: tuple[int, ...]) -> np.ndarray:
 
 def along(function: Callable[[np.ndarray], np.ndarray], direction: np.ndarray) -> np.ndarray:
     """The derivative of a function of a step, at 0, along a direction."""
+    try:
+        return extrapolated(function, direction, STEPS[0])
+    except NotSmoothError:
+        return extrapolated(function, direction, STEPS[1])
+
+
+def extrapolated(
+    function: Callable[[np.ndarray], np.ndarray], direction: np.ndarray, step: float
+) -> np.ndarray:
     size = max(1.0, float(np.abs(direction).max(initial=0)))
 
     def sloped(h: float) -> np.ndarray:
@@ -158,7 +168,7 @@ def along(function: Callable[[np.ndarray], np.ndarray], direction: np.ndarray) -
             raise NotSmoothError
         return (ahead - behind) / (2 * h)
 
-    first, second, third = (sloped(STEP / size / 2**n) for n in range(3))
+    first, second, third = (sloped(step / size / 2**n) for n in range(3))
     better, best = (4 * second - first) / 3, (4 * third - second) / 3
     slope = (16 * best - better) / 15
     scale = max(1.0, np.abs(slope).max(initial=0))

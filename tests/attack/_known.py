@@ -12,7 +12,6 @@ from dataclasses import dataclass, field
 
 from ._comparing import Difference
 from ._known_wrong import EMPTY, WRONG
-from ._mending import MENDING
 
 
 @dataclass
@@ -98,6 +97,8 @@ MEANT = [
     Known(NO_COMPLEX32, ("dtype",), theirs="float16", ours="float32", program="float16|half"),
     Known(CONJ, ERROR, theirs="conjugate|a view of a leaf", ours="^no error",
           program=_CONJ),
+    Known(CONJ, ERROR, theirs="view size is not", ours="^no error", line=r"\.view\(",
+          program=_CONJ),
     Known(CONJ, ("values", "version", "requires_grad"), program=rf"(?s)({_CONJ}).*{_WRITE}"),
     Known(CONJ, ("values",), line=r"_is_view|output_nr|is_contiguous", program=_CONJ),
     Known(CAST, ERROR, theirs="modified by an inplace operation", ours="^no error",
@@ -118,6 +119,8 @@ MEANT = [
           line=r"\.(eq|ne|lt|le|gt|ge)_\("),
     Known("the sign of 0 that is the least of 0 and -0", ("values",), line="signbit|copysign",
           program="(max|min)imum|fm(ax|in)|clamp|am(ax|in)"),
+    Known("the sign of a remainder that is 0", ("values",), line="signbit|copysign|atan2",
+          program=r"%|remainder"),
     Known(NO_MEMORY, ERROR, ours="^no error", program=r"func\.|autograd\.grad|\.grad\b",
           theirs="more than one element of the written-to tensor|function that returns multiple"),
     Known("an inference tensor is saved as a copy where its dtype or shape is changed first",
@@ -126,6 +129,8 @@ MEANT = [
           theirs="Trying to backward through the graph a second time", ours="^no error"),
     Known(NO_HISTORY, ERROR, theirs="^no error", ours="element 0 of tensors does not require grad",
           program=r"autograd\.grad|func\.|checkpoint"),
+    Known("a product of no reflections is constant", ("requires_grad",), theirs="^True",
+          ours="^False", program=rf"(?s)({EMPTY}).*(orgqr|householder_product)\("),
     Known(NO_HISTORY, ("type",), theirs="^Tensor", ours="^(int|NoneType)",
           program=r"autograd\.grad|func\."),
     Known("whether a gradient is a view of what was given for it is not defined",
@@ -137,13 +142,16 @@ MEANT = [
     Known("a hook is called with gradients only, never with None", ERROR,
           theirs="NoneType", ours="^no error", program="register_hook"),
     Known("a recurrent layer is one node, as documented", ERROR, theirs="^no error",
-          ours="modified by an inplace operation", program=r"(lstm|gru|rnn_\w+)\("),
+          ours="modified by an inplace operation", program=r"(lstm|gru|rnn_\w+)(_cell)?\("),
     Known("slices with a negative step are views, as documented", ERROR,
           theirs="step must be greater than zero", ours="^no error"),
     Known("results of vmap have memory of their own, as documented", ("values",), line=_WRITE,
           program=r"func\.vmap"),
     Known("the rule of i1 does not need its result", ERROR, ours="^no error",
           theirs="modified by an inplace operation.*SpecialI1"),
+    Known("the statistics that are returned are computed for the caller, not kept", ERROR,
+          theirs="modified by an inplace operation", ours="^no error",
+          program=r"native_(layer|group)_norm\("),
     Known("batch_norm keeps running statistics only where it reads them", ERROR,
           theirs="modified by an inplace operation", ours="^no error", program=r"batch_norm\("),
     Known(LAYOUT, ERROR, line=r"\.view\(", program=_LAYOUT,
@@ -196,6 +204,9 @@ MEANT = [
     Known("roots of -0 in half precision", ("values",), program=r"float16[\s\S]*\*\* -?0\.5"),
     Known("a view of no elements does not know where it begins, as documented", ("values",),
           program=rf"{EMPTY}[\s\S]*as_strided"),
+    Known("a view of no elements does not know where it begins, as documented", ERROR,
+          theirs=r"setStorage: .* storage offset", ours="^no error",
+          line=r"\[\d+:[^\]]*\]\.as_strided\("),
     Known("the rule of householder_product does not need its result", ERROR, ours="^no error",
           theirs="modified by an inplace operation.*LinalgHouseholderProduct"),
     Known("weights that do not have the shape they weigh are refused", ERROR, theirs="^no error",
@@ -227,8 +238,8 @@ MEANT = [
     Known(TWO_REASONS, ERROR, theirs="^AttributeError", ours="derivative for aten::histogram"),
     Known(CONJ, ("values",), line=r"_is_view", program=r"ihfft"),
     Known(CONJ, ERROR, theirs="unresolved conjugated", ours="^no error", program=r"fft\."),
-    Known(LAYOUT, ERROR, line="view_as_complex|view_copy", program=_LAYOUT,
-          theirs="^no error|stride 1", ours="^no error|stride 1|view size is not"),
+    Known(LAYOUT, ERROR, line="view_as_complex", program=_LAYOUT,
+          theirs="^no error|stride 1", ours="^no error|stride 1"),
     Known(LAYOUT, ERROR, line=r"\.view\(-1\)", theirs="^no error|view size is not",
           ours="^no error|view size is not", program=r"geqrf|func\.grad"),
     Known(LAYOUT, ERROR, line=r"\.view\(torch", program=EMPTY, theirs="^no error",
@@ -241,7 +252,8 @@ MEANT = [
     Known("a rule that does not need a value lets it be written", ERROR, ours="^no error",
           theirs="modified by an inplace operation", program=r"func\.jvp|ormqr"),
     Known("a rule that needs a value does not let it be written", ERROR, theirs="^no error",
-          ours="modified by an inplace operation", program=r"ndtr|kron\(|lstm_cell|func\.vmap"),
+          ours="modified by an inplace operation",
+          program=r"ndtr|kron\(|lstm_cell|polar\(|func\.vmap"),
     Known("a hook of a result is called once more by a rule that is written with that result",
           VALUES, program=r"register_hook[\s\S]*create_graph[\s\S]*backward"),
     Known("how such floats are cast to integers is not defined", ("values",),
@@ -254,10 +266,15 @@ MEANT = [
           program=r"(float16[\s\S]*pow_?\(|pow_?\(t\d+\))", theirs="inf"),
     Known("bits of floats that are written as others", ("values",),
           program=r"view\(torch\.float16"),
+    Known("bits of floats that differ in the last digit", ("values",), program="linalg",
+          line=r"\.view\(torch\.u?int8\)"),
     Known("floats too small for their dtype", ("values",), theirs=r"e-0[5-8]", line=r"erf_\(",
           program="float16"),
     Known("a sum of what is not finite is so by the order in which it is summed", VALUES,
           theirs="inf|nan", ours="inf|nan", program=r"(layer|batch|group|instance)_norm"),
+    Known("second derivatives of the distance of a tensor from itself, which cancel", VALUES,
+          program=r"triplet_margin_with_distance_loss\(x, c\w+, (t\d+)"
+                  r"[\s\S]*jacrev\(f\)\(\1\)"),
     Known("hypot has no derivative at 0", VALUES, ours="nan", program=r"\b0\.0\b[\s\S]*hypot\("),
     Known("factors of a product that has not full rank", VALUES, ours="nan|e\\+1\\d",
           program=r"(bmm|@|mm)[\s\S]*(lu|lu_factor(_ex)?|inv_ex)\("),
@@ -266,7 +283,8 @@ MEANT = [
     Known("an infinite gradient times a derivative of 0", VALUES, theirs="nan|inf", ours="",
           program=r"(c?elu|sinc|prod)\([\s\S]*(/|pow|inf)[\s\S]*(backward|autograd\.grad)"),
     Known("an infinite gradient times a derivative of 0", VALUES, ours="nan",
-          program=r"(sinc|prelu|logcumsumexp|cumprod|prod)\([\s\S]*(/|pow|inf|lgamma|hypot)"),
+          program=r"(sinc|prelu|logcumsumexp|cumprod|prod)\([\s\S]*"
+                  r"(/|pow|inf|lgamma|hypot|acosh?\(|asin\()"),
     Known("factors of a singular matrix", VALUES, theirs="", ours="nan|e\\+1\\d",
           program=r"(lu|lu_factor(_ex)?|inv_ex)\("),
     Known("whether a matrix is singular to the last digit", ERROR, program=r"lu_factor",
@@ -283,6 +301,8 @@ MEANT = [
           program=r"logical_\w+_\([\s\S]*func\."),
     Known("copies of tangents have memory of their own, as documented", ("version",),
           program=r"_copy\([\s\S]*func\.jvp"),
+    Known("copies of tangents have memory of their own, as documented", ("values",),
+          program=r"_copy\([\s\S]*func\.jvp", line=_WRITE),
     Known("a mask is promoted, where PyTorch refuses to subtract it", ERROR,
           theirs="with a bool tensor is not supported", ours="^no error"),
 ]  # fmt: skip
@@ -294,7 +314,7 @@ UNDEFINED = {
     "PyTorch's solve_triangular of a real matrix and complex numbers drops imaginary parts",
     "the signs and phases of singular vectors and eigenvectors are not defined",
 }
-KNOWN = [*MEANT, *(Known(**entry) for entry in (*WRONG, *MENDING))]
+KNOWN = [*MEANT, *(Known(**entry) for entry in WRONG)]
 
 
 def known(found: Difference, lines: list[str], is_whole: bool) -> str | None:

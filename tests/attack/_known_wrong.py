@@ -6,7 +6,7 @@ from typing import Any
 
 _NO_WRITES = r"(?s)\A(?!.*((?<!requires_grad)_\(|\] [-+*/]*= |out=|[-+*/]= ))"
 EMPTY = (
-    r"(?P<at>-?\b\d+):(?P=at)\b|(zeros\(|shape|expand|view|reshape)[^)]*\b0\b|:0\]|\[\d:0|"
+    r"(?P<at>-?\b\d+):(?P=at)\b|\[:0\b|(zeros\(|shape|expand|view|reshape)[^)]*\b0\b|:0\]|\[\d:0|"
     r"narrow\([^)]*\b0\)"
 )
 _ODD = r"\binf\b|\bnan\b"
@@ -52,8 +52,8 @@ WRONG: list[dict[str, Any]] = [
           program=_TRANSFORM + r"[\s\S]*(grad|backward)"),
     error("PyTorch's transforms lack a rule, or fail inside", "^ValueError: torch.cat",
           line=_TRANSFORM),
-    error("PyTorch's tangents are of another dtype than what they meet", "the same dtype",
-          line=r"func\."),
+    error("PyTorch's tangents are of another dtype than what they meet", "the same dtype|"
+          "Found dtype Float but expected Double", line=r"func\."),
     # -- where it fails
     error("matrices that are not finite: PyTorch's LAPACK fails, or not, as it happens",
           ours="^(no error|.*_LinAlgError)", program=rf"(?s)({_ODD}).*({_ALGEBRA})",
@@ -81,7 +81,8 @@ WRONG: list[dict[str, Any]] = [
           "view size is not compatible", line=r"isin\(|kron\("),
     error("PyTorch fails where there are no elements",
           r"non-empty TensorList|of 0 elements|setStorage|stride 1|index 0 out of range|"
-          r"MKL FFT error|numel\(\) == 0|non-zero", "^(no error|IndexError)", program=EMPTY),
+          r"MKL FFT error|numel\(\) == 0|non-zero|Only zero batch", "^(no error|IndexError)",
+          program=EMPTY),
     error("PyTorch takes an empty view that was written for a leaf", "leaf Variable",
           program=EMPTY),
     error("PyTorch's index_add keeps its source, for its shape", "modified by an inplace operation",
@@ -138,7 +139,8 @@ WRONG: list[dict[str, Any]] = [
           "modified by an inplace operation", program=r"inner\(|tensordot\("),
     taken("PyTorch takes a tensor of one number for a number", "clamp", line=r"cla?[mi]p\w*\("),
     taken("PyTorch's memory of one number may be larger", "setStorage", line="as_strided"),
-    taken("PyTorch's dot of masks works for some strides", "\"dot\" not implemented for 'Bool'",
+    taken("PyTorch's dot of masks works for some strides",
+          "\"(dot|addmm_impl_cpu_)\" not implemented for 'Bool'",
           line="tensordot|inner|matmul|@"),
     # -- other numbers
     {"why": "PyTorch reads what it has written, where an operand shares memory with the target",
@@ -161,7 +163,7 @@ WRONG: list[dict[str, Any]] = [
     values("complex infinities are NaN in other places", r"(?s)(complex|\dj).*inf"),
     {"why": "infinity times 0, in whichever order gates are summed",
      "kinds": ("values", "gradient", "gradient is None"),
-     "program": r"(inf|nan)[\s\S]*(lstm|gru|rnn)"},
+     "program": r"(inf|nan)[\s\S]*(lstm|gru|rnn)|(lstm|gru|rnn)\w*\(.*(inf|nan)"},
     values("remainders by 0", r"(remainder|fmod|%)", theirs="nan|inf"),
     values("PyTorch's second derivative of losses at NaN is NaN also where the first is 0",
            r"nan[\s\S]*(huber|smooth_l1)_loss", theirs="nan"),
@@ -178,6 +180,9 @@ WRONG: list[dict[str, Any]] = [
     taken("PyTorch's vmap checks no dimensions of addmm and its kind",
           r"vector \+ matrix @ vector|The expanded size|number of sizes provided|size mismatch",
           line="vmap", program="addm[mv]|addr|addbmm"),
+    {"why": "PyTorch's vmap of prod() of one element has the derivative 1 also where it is not "
+            "finite, unlike prod()", "kinds": ("values",), "theirs": r"^[\[\], 1.0]+$",
+     "ours": "nan", "program": r"(inf|nan)[\s\S]*prod\(\)[\s\S]*vmap"},
     values("PyTorch's vmap of addmm and its kind multiplies NaN by a beta of 0",
            r"(addm[mv]|addr|addbmm|baddbmm)\(.*beta=0\b[\s\S]*vmap", theirs="nan"),
     values("PyTorch's gradient of logcumsumexp drops gradients that are NaN",
@@ -200,6 +205,9 @@ WRONG: list[dict[str, Any]] = [
            r"inf[\s\S]*(std|var)_mean", theirs="nan"),
     values("PyTorch's second derivative of sinc at 0 is NaN",
            r"sinc[\s\S]*(create_graph|func\.)", theirs="nan"),
+    {"why": "PyTorch's transforms take a gradient of 0 for 0, also times what is not finite",
+     "kinds": ("values",), "theirs": r"^[\[\], 0.-]+$", "ours": "nan", "line": r"func\.",
+     "program": r"(inf|nan)[\s\S]*(sgn|sign|trunc|floor|ceil|round)\("},
     values("PyTorch's gradient of i1 at NaN is a half", r"nan[\s\S]*special\.i1\("),
     values("PyTorch's gradient of cdist multiplies infinity by 0",
            "cdist|pdist|pairwise_distance", theirs="nan"),
@@ -253,6 +261,9 @@ WRONG: list[dict[str, Any]] = [
     values("infinity times 0, in whichever order products are summed",
            r"inf[\s\S]*(bilinear|einsum|@|matmul|mm\(|mv\(|linear|conv|dot|prod\()",
            theirs="nan|inf"),
+    {"why": "NaN in weights times zeros around and between the elements of an input",
+     "kinds": ("values", "gradient"), "theirs": "nan", "ours": "nan",
+     "program": r"nan[\s\S]*conv(_transpose)?\dd?\("},
     values("PyTorch's cdist with p=inf leaves NaN out", r"nan[\s\S]*cdist"),
     {"why": "PyTorch's nodes without a derivative stop gradients beside them, too",
      "kinds": ("gradient is None", "gradient"), "program": "bernoulli|//|floor_divide|histogram"},
@@ -265,7 +276,7 @@ WRONG: list[dict[str, Any]] = [
            r"index_copy[\s\S]*func\.vmap"),
     values("PyTorch's gradient of polar by a negative length has the wrong sign", "polar"),
     values("PyTorch's nanmedian of an expanded tensor reads other memory",
-           r"expand[\s\S]*nanmedian"),
+           r"(expand|sum\(\))[\s\S]*nanmedian"),
     values("PyTorch's zeta of infinity is NaN", r"inf[\s\S]*zeta", theirs="nan"),
     values("PyTorch's second derivative of logcumsumexp is NaN", "logcumsumexp", theirs="nan"),
     error("PyTorch's gradient of clamp has the shape of its input only", "doesn't match the "
@@ -283,7 +294,13 @@ WRONG: list[dict[str, Any]] = [
     taken("PyTorch writes rows that share memory", "more than one element of the written-to",
           line="max_norm|embedding"),
     values("PyTorch's second derivative of a complex determinant counts it three times",
-           r"j[\s\S]*det\([\s\S]*func\.vjp.*func\.jvp"),
+           r"j[\s\S]*det\([\s\S]*func\.[vj]vp.*func\.jvp"),
+    values("PyTorch's derivatives of the tangent of solve are 0",
+           r"solve(_ex)?\([\s\S]*func\.[vj]vp.*func\.jvp"),
+    values("PyTorch's second derivative of huber_loss at its delta is that of the other side under "
+           "vmap", r"huber_loss\([\s\S]*vmap"),
+    values("PyTorch's gradients of amax and amin without self count it if it is as large",
+           r"(scatter|index)_reduce_?\(.*'a(max|min)', include_self=False"),
     values("PyTorch's gradients on the branch cuts of acos and asin are those of the other side",
            r"complex[\s\S]*\] = -?\d[\s\S]*a(rc)?(cos|sin)h?\("),
     values("PyTorch divides the gradient of ties by their number only where it is positive",
@@ -291,7 +308,7 @@ WRONG: list[dict[str, Any]] = [
     values("PyTorch's gradient of a product over segments leaves NaN out",
            r"nan[\s\S]*segment_reduce\(.*'prod'"),
     taken("PyTorch does not check lengths and offsets of segments, and reads beyond the data",
-          "^IndexError", line="segment_reduce"),
+          "^IndexError|self indexing axis dim", line="segment_reduce"),
     {"why": "whether a result over segments is a view", "kinds": ("values",), "line": "_is_view",
      "program": "segment_reduce"},
     values("PyTorch's native_group_norm reads weights as if they were in one piece",
@@ -308,7 +325,7 @@ WRONG: list[dict[str, Any]] = [
     {"why": "edges of histograms do not depend smoothly on anything", "kinds": ("requires_grad",),
      "theirs": "True", "line": "histogramdd"},
     taken("PyTorch does not check what shares memory", "more than one element of the written-to",
-          line="fill_diagonal_|tri[lu]_|threshold_"),
+          line=r"fill_diagonal_|tri[lu]_|threshold_|sum\(.*out="),
     taken("PyTorch takes biases that broadcast with the result, by their strides",
           "expanded size|number of sizes provided", line=r"linear\(|multi_head_attention"),
     error("PyTorch refuses biases that would change the shape of the result",

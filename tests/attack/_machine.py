@@ -73,7 +73,7 @@ class Libraries:
     def reset(self) -> None:
         for library in (self.torch, self.retrograd):
             library.set_grad_enabled(True)
-        self.torch.set_default_dtype(self.torch.float32)
+            library.set_default_dtype(library.float32)
 
 
 class Machine:
@@ -390,8 +390,9 @@ def is_rounding(lines: list[str], found: Difference, libraries: Libraries, dtype
 
     The measure is how far PyTorch's own result in single precision is from that in double: values
     that move much by it are as uncertain in any precision, in proportion. Results of linear algebra
-    may jump where a matrix is singular, say, and be the same in both precisions. For them the
-    measure is also how far they move when the leaves do, by the last digits they have.
+    may jump where a matrix is singular, say, and be the same in both precisions. For them, and for
+    results that agree in double precision, the measure is also how far they move when the leaves
+    do, by the last digits they have.
     """
     if found.kind not in ("values", "gradient"):
         return False
@@ -409,13 +410,14 @@ def is_rounding(lines: list[str], found: Difference, libraries: Libraries, dtype
         return True  # infinite in one precision only: an overflow
     if found.size == math.inf:
         return False
-    if dtype != "float64" and agree_in_double(lines, found, libraries, double):
+    agreed = dtype != "float64" and agreed_in_double(lines, found, libraries, double)
+    if agreed and found.size <= agreed:
         return True
     double, single = double[finite], single[finite]
     finer = {"float16": 1e4, "float32": 1.0}.get(dtype, 2e-9)
     if found.size <= 100 * distance(double, single) * finer:
         return True
-    if not any(_ALGEBRA.search(line) for line in lines):
+    if not agreed and not any(_ALGEBRA.search(line) for line in lines):
         return False
     moved = value_in("float64", lines, found.what, libraries, _NOISE.get(dtype, 1e-15))
     if moved is None or moved.shape != finite.shape:
@@ -424,30 +426,31 @@ def is_rounding(lines: list[str], found: Difference, libraries: Libraries, dtype
         found.size <= 100 * distance(double, moved[finite]))  # fmt: skip
 
 
-def agree_in_double(
+def agreed_in_double(
     lines: list[str], found: Difference, libraries: Libraries, theirs: np.ndarray
-) -> bool:
-    """Whether a difference in a coarse dtype is none in double precision, and small beside the
-    numbers of the program: a sum of large numbers that cancel, say."""
+) -> float:
+    """How large a difference may be that is none in double precision, beside the numbers of the
+    program: in a sum of large numbers that cancel, say. 0 if there is one in double precision."""
     space: dict[str, Any] = {"torch": libraries.retrograd, "inf": math.inf, "nan": math.nan}
     top = 1.0
+    libraries.retrograd.set_default_dtype(libraries.retrograd.float64)
     try:
         for line in lines:
             if run(compile(in_dtype("float64", line), "<program>", "exec"), space) is not None:
-                return False
+                return 0.0
         ours = elements(eval(found.what, space))
         for value in space.values():
             if is_tensor(value):
                 size = largest(elements(value))
                 top = max(top, size if size != math.inf else 0.0)
     except Exception:
-        return False
+        return 0.0
     finally:
         libraries.reset()
     if ours.dtype != theirs.dtype or ours.shape != theirs.shape:
-        return False
+        return 0.0
     coarse = 0.02 if "float16" in "".join(lines) or ".half" in "".join(lines) else 1e-4
-    return found.size <= coarse * top and not apart(theirs, ours, FINE, top)
+    return 0.0 if apart(theirs, ours, FINE, top) else coarse * top
 
 
 def distance(a: np.ndarray, b: np.ndarray) -> float:

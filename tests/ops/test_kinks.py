@@ -102,3 +102,22 @@ def test_second_derivative_of_a_power_whose_exponent_is_a_tensor_of_zeros(dtype:
     assert second.tolist() == [0.0, 0.0, 2.0, 0.0]
     hessian = retrograd.func.hessian(lambda x: (x**exponent).sum())(x.detach())
     assert hessian.diagonal().tolist() == [0.0, 0.0, 2.0, 0.0]
+
+
+@pytest.mark.parametrize("reduce", ["amax", "amin"])
+@pytest.mark.parametrize("function", ["scatter_reduce", "index_reduce"])
+def test_an_element_that_takes_no_part_gets_no_share_of_a_gradient(function: str, reduce: str):
+    """The element that is replaced is as large as the result, but does not count."""
+    same = retrograd.tensor([-0.5, 2.0, 1.5, 4.0], dtype=retrograd.float64)
+    index = retrograd.tensor([0, 1, 2])
+
+    def put(x: Any) -> Any:
+        return getattr(same, function)(0, index, x, reduce, include_self=False)
+
+    x = same[:3].clone().requires_grad_()
+    (slope,) = retrograd.autograd.grad(put(x).sum(), x)
+    assert slope.tolist() == [1.0, 1.0, 1.0]
+    retrograd.autograd.gradcheck(put, x, check_forward_ad=True)
+    same.requires_grad_()
+    (of_self,) = retrograd.autograd.grad(put(x).sum(), same)
+    assert of_self.tolist() == [0.0, 0.0, 0.0, 1.0]

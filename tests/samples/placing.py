@@ -238,6 +238,8 @@ OTHER_SAVED = {
 ONLY_OURS = {
     r"reduce='(add|multiply)'": "PyTorch does not differentiate scatter with reduce",
     r"index_fill\(0, plneg, sc": "PyTorch's gradient of the value knows no places from the end",
+    r"tied, 'amax', include_self=False": "PyTorch's gradient is shared with a number that does not "
+                                         "take part but is as large; its tangent is not",
     r"plsrc": "PyTorch's gradient of a src larger than the index has the wrong shape",
 }
 NOT_COMPLEX = {r"(scatter|index)_reduce": "PyTorch does not differentiate it for complex numbers"}
@@ -259,9 +261,6 @@ NO_TANGENT = {r"^cube\.scatter\(1, pl3, cube2": _TWICE, r"^mat\.put\(pltake, mat
 OTHER_TRANSFORM = {
     r"^(?!i\.)\w+\.scatter_reduce\(.*'(prod|max|min)'":
         "PyTorch's tangent is 0, whatever moves; ours is that of differences and of gradients",
-    r"^pltie\.scatter_reduce\(1, plrep, tied, 'amax', include_self=False\)$":
-        "the gradient is shared with a number that does not count but is as large, in PyTorch too, "
-        "and our tangent says the same; PyTorch's says what differences do",
     r"^mat\.index_select\(0, plsc\)$": "a place that is one number selects one row, as without a "
                                        "batch; PyTorch's vmap selects it twice",
 }  # fmt: skip

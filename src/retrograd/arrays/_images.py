@@ -146,6 +146,9 @@ def resizing(mode: str, size: int, count: int, align_corners: bool, factor: floa
         return _nearest(mode, size, count, factor)
     if mode.endswith("-antialias"):
         return _antialiased(mode, size, count, align_corners, factor)
+    if size == count and mode != "cubic":  # PyTorch copies, whatever the factor is
+        indices = np.arange(size)[:, None]
+        return Map(size, indices, np.ones(indices.shape))
     sources = _sources(size, count, align_corners, factor)
     if mode == "cubic":
         first = np.floor(sources).astype(np.int64)
@@ -271,7 +274,7 @@ def base_grid(sizes: tuple[int, ...], align_corners: bool, dtype: Any) -> Raw:
     """The points of a grid that shows an image as it is, each followed by a one."""
     axes = []
     for size in sizes:
-        line = np.linspace(-1, 1, size) if size > 1 else np.zeros(1)
+        line = np.zeros(1) if size == 1 else np.linspace(-1, 1, size)
         axes.append(line if align_corners else line * (size - 1) / size)
     points = np.meshgrid(*axes, indexing="ij")[::-1]
     rows = [p.reshape(-1) for p in points]

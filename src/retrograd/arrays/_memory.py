@@ -168,11 +168,6 @@ def _indexes_one_dimension(where_from: tuple[Any, ...]) -> bool:
 def index_put(x: Raw, where_to: tuple[Any, ...], values: Raw) -> Raw:
     """A copy of ``x`` with ``values`` put at an index."""
     out = copy(writable(x))
-    if len(where_to) == 1 and values.ndim > 1 and where_to[0].dtype.kind == "b":
-        # A mask of all elements takes one row of values; dimensions of size 1 are no matter.
-        ones = (1,) * (values.ndim - 1)
-        if where_to[0].ndim == out.ndim and values.shape[:-1] == ones:
-            values = values.reshape(-1)
     out[where_to] = values
     return out
 

@@ -31,8 +31,8 @@ negative, positive = operator.neg, operator.pos
 less, less_equal, greater, greater_equal = np.less, np.less_equal, np.greater, np.greater_equal
 equal, not_equal = np.equal, np.not_equal
 absolute, conj, real, imag = np.absolute, np.conj, np.real, np.imag
-exp, exp2, expm1, log, log2, log10, log1p = (
-    np.exp, np.exp2, np.expm1, np.log, np.log2, np.log10, np.log1p)  # fmt: skip
+exp, exp2, expm1, log, log2, log10 = (
+    np.exp, np.exp2, np.expm1, np.log, np.log2, np.log10)  # fmt: skip
 sqrt, square, reciprocal = np.sqrt, np.square, np.reciprocal
 sin, cos, tan, arcsin, arccos, arctan, arctan2 = (
     np.sin, np.cos, np.tan, np.arcsin, np.arccos, np.arctan, np.arctan2)  # fmt: skip
@@ -49,6 +49,16 @@ matmul = np.matmul
 broadcast_shapes = np.broadcast_shapes
 zeros_like, full, zeros, empty, eye, arange = (
     np.zeros_like, np.full, np.zeros, np.empty, np.eye, np.arange)  # fmt: skip
+
+
+def log1p(x: Raw) -> Raw:
+    """``log(1 + x)``. For complex numbers, NumPy adds the 1 first and loses the digits of small
+    numbers."""
+    if x.dtype.kind != "c":
+        return np.log1p(x)
+    from scipy.special import log1p  # type: ignore[import-untyped]
+
+    return log1p(x)
 
 
 def ones(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Raw:
@@ -448,8 +458,8 @@ _LARGEST = {
 # What PyTorch's messages call the C types of elements.
 _C_NAMES = {
     "bool": "bool", "uint8": "uint8_t", "int8": "int8_t", "int16": "int16_t", "int32": "int",
-    "int64": "int64_t", "float16": "c10::Half", "bfloat16": "c10::BFloat16",
-    "float32": "float", "float64": "double",
+    "int64": "int64_t", "uint16": "uint16_t", "uint32": "uint32_t", "uint64": "uint64_t",
+    "float16": "c10::Half", "bfloat16": "c10::BFloat16", "float32": "float", "float64": "double",
     "complex64": "c10::complex<float>", "complex128": "c10::complex<double>",
 }  # fmt: skip
 

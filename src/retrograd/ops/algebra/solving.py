@@ -43,6 +43,7 @@ from retrograd.ops.algebra.lu import (
     solved_with_transposed,
 )
 from retrograd.ops.algebra.triangular import check_fit
+from retrograd.ops.shapes.reshaping import movedim, reshape
 
 # -- solving and inverting -------------------------------------------------------------------
 
@@ -336,9 +337,7 @@ def tensorsolve(input: Any, other: Any, dims: Any = None) -> Any:
     """
     check_tensors("linalg_tensorsolve", input=input, other=other)
     if dims is not None:
-        moved = [d % len(input.shape) for d in dims]
-        order = [d for d in range(len(input.shape)) if d not in moved] + moved
-        input = linear.permute(input, dims=tuple(order))
+        input = movedim(input, dims, tuple(range(len(input.shape) - len(dims), len(input.shape))))
     shape, ndim = tuple(input.shape), len(other.shape)
     rows, columns = numel(other.shape), numel(shape[ndim:])
     if rows != columns:
@@ -346,5 +345,5 @@ def tensorsolve(input: Any, other: Any, dims: Any = None) -> Any:
             "Expected self to satisfy the requirement prod(self.shape[other.ndim:]) == "
             f"prod(self.shape[:other.ndim]), but got {columns} != {rows}"
         )
-    flat = solve(linear.reshape(input, (rows, rows)), _reshaped(other, (rows,)))
+    flat = solve(reshape(input, (rows, rows)), _reshaped(other, (rows,)))
     return linear.reshape(flat, shape[ndim:])

@@ -97,6 +97,13 @@ def normalize_channels(
     """``(input - mean) * scale * weight + bias``, with tables of numbers for each channel (of each
     sample)."""
     factor = scale if weight is None else scale * weight
+    if not arrays.is_contiguous(input) and not arrays.isfinite(factor).all():
+        # As PyTorch does where memory is not in one piece: infinite weights times a mean of 0 would
+        # be NaN in the sum below.
+        rank = (1,) * (len(input.shape) - 2)
+        m, s, w, b = (t if t is None else t.reshape(*t.shape, *rank)
+                      for t in (mean, scale, weight, bias))  # fmt: skip
+        return arrays.cast(weighted((input - m) * s, w, b), input.dtype)
     shift = -mean * factor if bias is None else bias - mean * factor
     batch, channels = input.shape[:2]
     flat = input.reshape(batch, channels, numel(input.shape[2:]))

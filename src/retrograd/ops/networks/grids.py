@@ -15,7 +15,7 @@ from retrograd import arrays
 from retrograd.arrays import Raw, dtypes
 from retrograd.ops import linear
 from retrograd.ops._arguments import check_int
-from retrograd.ops._dims import sizes_of
+from retrograd.ops._dims import numel, one_dim, sizes_of
 from retrograd.ops._operation import Linear, TensorLike, composite, raw
 from retrograd.ops._operation import linear as declare
 from retrograd.ops._public import public
@@ -404,6 +404,23 @@ def affine_grid_generator(theta: Any, size: Any, align_corners: bool) -> Any:
                   [ 1.,  0.]]]])
     """
     sizes = sizes_of("affine_grid_generator", "size", 2, size)
+    if len(sizes) not in (4, 5):
+        raise RuntimeError("AffineGridGenerator needs 4d (spatial) or 5d (volumetric) inputs.")
+    for dim in (1, 2):  # the dimensions that PyTorch transposes
+        one_dim(dim, len(theta.shape))
+    if len(theta.shape) > 3:
+        raise RuntimeError("batch2 must be a 3D tensor")
+    n, (batch, rows, columns) = len(sizes) - 2, theta.shape
+    if (batch, columns) != (sizes[0], n + 1):
+        raise RuntimeError(
+            f"Expected size for first two dimensions of batch2 tensor to be: [{sizes[0]}, {n + 1}] "
+            f"but got: [{batch}, {columns}]."
+        )
+    if rows != n:
+        raise RuntimeError(
+            f"shape '{[batch, *sizes[2:], n]}' is invalid for input of size "
+            f"{batch * numel(sizes[2:]) * rows}"
+        )
     return affine_points(theta, size=sizes, align_corners=bool(align_corners))
 
 
@@ -443,9 +460,4 @@ def affine_grid(theta: Any, size: Any, align_corners: bool | None = None) -> Any
         )
     if min(sizes) <= 0:
         raise ValueError(f"Expected non-zero, positive output size. Got {size}")
-    if sizes[0] != theta.shape[0]:
-        raise RuntimeError(
-            f"Expected size for first two dimensions of batch2 tensor to be: [{sizes[0]}, {n + 1}] "
-            f"but got: [{theta.shape[0]}, {n + 1}]."
-        )
     return affine_grid_generator(theta, sizes, bool(align_corners))

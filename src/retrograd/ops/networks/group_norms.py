@@ -8,7 +8,7 @@ from typing import Any
 from retrograd import arrays
 from retrograd.arrays import Raw
 from retrograd.ops import linear
-from retrograd.ops._dims import one_dim
+from retrograd.ops._dims import numel, one_dim
 from retrograd.ops._operation import composite, raw
 from retrograd.ops._public import public
 from retrograd.ops._refusals import kernel
@@ -106,23 +106,28 @@ def torch_group_norm(
     """
     check_tensor("group_norm", input)
     one_dim(1, len(input.shape))
-    shape = list(input.shape)
+    _check_groups(list(input.shape), input.shape[1], num_groups, weight, bias)
+    input = input.contiguous()
+    return native_group_norm(input, weight, bias, num_groups=num_groups, eps=eps)[0]
+
+
+def _check_groups(
+    shape: list[int], channels: int, num_groups: int, weight: Any, bias: Any
+) -> None:
     if num_groups <= 0:
         raise RuntimeError(f"Expected num groups to be greater than 0, got {num_groups}")
-    if shape[1] % num_groups:
+    if channels % num_groups:
         raise RuntimeError(
             "Expected number of channels in input to be divisible by num_groups, but got input of "
             f"shape {shape} and num_groups={num_groups}"
         )
     for name, value in (("weight", weight), ("bias", bias)):
-        if value is not None and tuple(value.shape) != (shape[1],):
+        if value is not None and tuple(value.shape) != (channels,):
             told = [0] if weight is None else list(weight.shape)  # PyTorch tells that of the weight
             raise RuntimeError(
                 f"Expected {name} to be a vector of size equal to the number of channels in input, "
                 f"but got {name} of shape {told} and input of shape {shape}"
             )
-    input = input.contiguous()
-    return native_group_norm(input, weight, bias, num_groups=num_groups, eps=eps)[0]
 
 
 @public("torch.native_group_norm")
@@ -150,6 +155,12 @@ def group_norm_with_statistics(
         >>> torch.native_group_norm(x, None, None, 1, 4, 1, 2, 1e-5)[1]
         tensor([[2., 4.]])
     """
+    _check_groups(list(input.shape), C, group, weight, bias)
+    if numel(input.shape) != N * C * HxW:
+        raise RuntimeError(
+            f"native_group_norm(): an input of shape {list(input.shape)} does not have "
+            f"N * C * HxW = {N} * {C} * {HxW} elements"
+        )
     result = native_group_norm(input.contiguous(), weight, bias, num_groups=group, eps=eps)[0]
     groups = linear.reshape(input, (N, group, C // group * HxW))
     var, mean = var_mean(groups, dim=-1, correction=0)

@@ -495,9 +495,7 @@ def hinge_embedding_loss(
     """
     reduction = reduction_of(size_average, reduce, reduction)
     zero = zeros_like(raw(input))
-    wanted = zero + margin
-    if zero.dtype.kind == "V":  # of which the sum with a Python number is float32
-        wanted = to_dtype(wanted, dtype=zero.dtype)
+    wanted = zero + arrays.as_value(margin, zero.dtype)
     lack = clamp_min(sub(wanted, input), 0)
     apart = where(raw(target) != 1, lack, zero)
     together = where(raw(target) != -1, input, zero)

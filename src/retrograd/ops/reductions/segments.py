@@ -54,7 +54,9 @@ def segment_reduce(
     rows, segments = arrays.sparse.segment_members(starts, count, size)
     slices = index_select(linear.reshape(data, (numel(front) * size, *rest)), 0, rows)
     result = _reduced(slices, segments, count.reshape(-1), reduce, initial)
-    return linear.reshape(result, (*front, count.shape[-1], *rest))
+    if plain == 0:
+        return result
+    return linear.unsafe_view(result, size=(*front, count.shape[-1], *rest))
 
 
 def _reduced(slices: Any, segments: Raw, count: Raw, reduce: str, initial: float | None) -> Any:

@@ -79,7 +79,8 @@ def view(input: Any, size: Sequence[int] | None = None, dtype: Any = None) -> An
         size: The shape.
         dtype: The dtype.
     """
-    return reshaping.view(input, size) if dtype is None else reshaping.view(input, dtype)
+    # The copy need not be a view: any shape with as many elements will do.
+    return reshaping.reshape(input, size) if dtype is None else reshaping.view(input, dtype)
 
 
 def _copying(name: str, view: Callable[..., Any], example: str, shape: str) -> None:

@@ -108,11 +108,15 @@ def _sent(values: Any, index: Any, shape: Any, dim: int) -> Any:
     return linear.scatter_zeros(values, shape=tuple(shape), dim=dim, indices=raw(index))
 
 
-def _share(g: Any, self: Any, index: Any, src: Any, result: Any, dim: int) -> Any:
-    """The gradient of an extreme, divided by how many elements reach it."""
+def _share(
+    g: Any, self: Any, index: Any, src: Any, result: Any, dim: int, include_self: bool
+) -> Any:
+    """The gradient of an extreme, divided by how many of the elements that take part reach it."""
     self, src, result = raw(self), raw(src), raw(result)  # which are only compared
     reached = eq(_cut(src, index.shape), gather_at(result, raw(index), dim=dim))
     own = _as_numbers(eq(self, result), result)
+    if not include_self:
+        own = scatter_number(own, raw(index), dim=dim, value=0)
     return g / (own + _sent(_as_numbers(reached, result), index, self.shape, dim))
 
 
@@ -136,7 +140,7 @@ def reduced_self(
     elif reduce == "mean":
         g = _mean_share(g, index, dim, include_self)
     elif reduce != "sum":
-        share = _share(g, self, index, src, result, dim)
+        share = _share(g, self, index, src, result, dim, include_self)
         g = share * _as_numbers(eq(raw(self), raw(result)), result)
     return g if include_self else scatter_number(g, index, dim=dim, value=0)
 
@@ -150,7 +154,7 @@ def reduced_src(
     if reduce == "mean":
         g = _mean_share(g, index, dim, include_self)
     elif reduce != "sum":
-        share = _share(g, self, index, src, result, dim)
+        share = _share(g, self, index, src, result, dim, include_self)
         extreme = gather_at(raw(result), raw(index), dim=dim)
         reached = eq(raw(_cut(src, index.shape)), extreme)
         return _uncut(gather_at(share, index, dim=dim) * _as_numbers(reached, result), shape)

@@ -204,6 +204,8 @@ def unique(
 
 
 def _slices_dim(input: Any, dim: int) -> int:
+    if not len(input.shape):
+        raise IndexError(f"Dimension specified as {dim} but tensor has no dimensions")
     plain = one_dim(dim, len(input.shape))
     shape = tuple(input.shape)
     if 0 in shape[:plain] + shape[plain + 1 :]:

@@ -9,6 +9,7 @@ from retrograd import arrays
 from retrograd.arrays import Raw, dtypes
 from retrograd.ops import linear
 from retrograd.ops._dims import numel
+from retrograd.ops._lifted import bare
 from retrograd.ops._operation import Composite, composite, raw
 from retrograd.ops._public import public
 from retrograd.ops.copies import clone
@@ -159,4 +160,26 @@ def index_put(input: Any, indices: Sequence[Any], values: Any, accumulate: bool 
         check_index(index, tuple(input.shape), dim, number)
         dim += index.ndim if index.dtype.kind == "b" else 1
     check_index_put(input, values, where_to, accumulate)
+    values = _fitting(input, values, where_to, taken, accumulate)
     return linear.index_put(input, values, where=where_to, accumulate=accumulate)
+
+
+def _fitting(
+    input: Any, values: Any, where_to: tuple[Any, ...], taken: int, accumulate: bool
+) -> Any:
+    """Values that have no more dimensions than they are put to; NumPy would ignore those of size 1.
+    A single value that fills a mask may have any number. ``taken``: how many dimensions of the
+    input are indexed."""
+    masks = [index.dtype.kind == "b" for index in where_to]
+    if masks == [True] and not accumulate and numel(values.shape) == 1:
+        return linear.reshape(values, ()) if len(values.shape) else values
+    ranks = [1 if is_mask else x.ndim for x, is_mask in zip(where_to, masks, strict=True)]
+    rest = tuple(input.shape[taken:])
+    if len(values.shape) <= max(ranks, default=0) + len(rest):
+        return values
+    shapes = [(int(bare(x).sum()),) if is_mask else tuple(x.shape)
+              for x, is_mask in zip(where_to, masks, strict=True)]  # fmt: skip
+    raise RuntimeError(
+        f"shape mismatch: value tensor of shape {list(values.shape)} cannot be broadcast to "
+        f"indexing result of shape {[*arrays.broadcast_shapes(*shapes), *rest]}"
+    )
