@@ -1,7 +1,7 @@
 """Who is right about a derivative: PyTorch, retrograd, or neither, by differences of values.
 
-The values are PyTorch's own, in double precision. A verdict is given only where the function is
-smooth and real, so that differences from either side agree.
+The values are PyTorch's own, in double precision, unless those are not defined or wrong. A verdict
+is given only where the function is smooth, so that differences from either side agree.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ _BACKWARD = re.compile(r"^(.*)\.backward\((.*)\)$")
 _GRAD = re.compile(r"^\w+ = torch\.autograd\.grad\((\w+), \[([^\]]*)\], (.*), create_graph=True,")
 _TRANSFORMS = re.compile(r"torch\.(func|autograd\.functional)\.")
 _NOT_DIFFERENCES = re.compile(r"\binf\b|\bnan\b|checkpoint|manual_seed|register_hook")
+_DERIVATIVES = ("values", "gradient", "gradient is None")
 _MOST = 24  # elements that a derivative is taken by
 
 
@@ -28,17 +29,24 @@ class NotSmoothError(Exception):
     """There is no derivative, or none that differences show."""
 
 
-def verdict(lines: list[str], found: Difference, libraries: Libraries) -> str | None:
+def verdict(
+    lines: list[str], found: Difference, libraries: Libraries, of_ours: bool = False
+) -> str | None:
     """ "ours" if differences are what we have and not what PyTorch has, "theirs" if it is the
-    other way round; None if they do not tell."""
+    other way round; None if they do not tell. With ``of_ours``, the differences are of our own
+    values, where those of PyTorch's may well be others, and "theirs" is said if they are not what
+    we have."""
     program = "\n".join(lines)
-    if found.kind not in ("values", "gradient") or _NOT_DIFFERENCES.search(program):
+    if found.kind not in _DERIVATIVES or _NOT_DIFFERENCES.search(program):
         return None
     if found.size == np.inf and "nan" not in found.theirs + found.ours:
         return None
     lines = [in_dtype("float64", line) for line in lines]
     theirs = value_of(libraries.torch, lines, found.what, libraries)
     ours = value_of(libraries.retrograd, lines, found.what, libraries)
+    if found.kind == "gradient is None":  # which is 0
+        theirs = np.zeros_like(ours) if theirs is None and ours is not None else theirs
+        ours = np.zeros_like(theirs) if ours is None and theirs is not None else ours
     if theirs is None or ours is None or theirs.shape != ours.shape:
         return None
     if theirs.dtype.kind not in "fc" or theirs.dtype != ours.dtype:
@@ -47,13 +55,16 @@ def verdict(lines: list[str], found: Difference, libraries: Libraries) -> str | 
         return None
     try:
         with np.errstate(all="ignore"):
-            right = by_differences(lines, found, libraries)
+            torch = libraries.retrograd if of_ours else libraries.torch
+            right = by_differences(torch, lines, found, libraries)
     except NotSmoothError:
         return None
     finally:
         libraries.reset()
     if right is None or right.shape != ours.shape or not np.isfinite(right).all():
         return None
+    if of_ours:
+        return None if is_close(ours, right) else "theirs"
     sides = [name for name, x in (("theirs", theirs), ("ours", ours)) if is_close(x, right)]
     return sides[0] if len(sides) == 1 else None
 
@@ -65,10 +76,13 @@ def is_close(a: np.ndarray, b: np.ndarray) -> bool:
     return bool(np.abs(a - b).max(initial=0) <= 1e-5 * scale)
 
 
-def by_differences(lines: list[str], found: Difference, libraries: Libraries) -> Any:
-    """What a value of a program should be, with differences in place of derivatives."""
+def by_differences(
+    torch: Any, lines: list[str], found: Difference, libraries: Libraries
+) -> Any:
+    """What a value of a program should be, with differences in place of derivatives. ``torch``:
+    the library that computes the values."""
     if _TRANSFORMS.search(found.line) and found.kind == "values":
-        return value_of(Numeric(libraries.torch), lines, found.what, libraries)
+        return value_of(Numeric(torch), lines, found.what, libraries)
     grad = _GRAD.match(found.line)
     if grad and found.kind == "values":
         at = re.match(r"^\w+\[(\d+)\]$", found.what)
@@ -76,9 +90,9 @@ def by_differences(lines: list[str], found: Difference, libraries: Libraries) ->
         if at is None or lines[-1] != in_dtype("float64", found.line):
             return None
         root = weighted(grad[1], grad[3])
-        return slope_by_leaf(lines[:-1], root, leaves[int(at[1])], libraries)
+        return slope_by_leaf(torch, lines[:-1], root, leaves[int(at[1])], libraries)
     name = re.match(r"^(\w+)\.grad$", found.what)
-    if found.kind != "gradient" or name is None:
+    if found.kind == "values" or name is None:
         return None
     total: Any = None
     for at, line in enumerate(lines):
@@ -87,7 +101,7 @@ def by_differences(lines: list[str], found: Difference, libraries: Libraries) ->
             continue
         weight = backward[2].partition("retain_graph")[0].rstrip(", ")
         root = weighted(backward[1], weight or "1")
-        slope = slope_by_leaf(lines[:at], root, name[1], libraries)
+        slope = slope_by_leaf(torch, lines[:at], root, name[1], libraries)
         if slope is None:
             return None
         total = slope if total is None else total + slope
@@ -124,14 +138,16 @@ def value_of(
     return as_array(value) if is_tensor(value) else None
 
 
-def slope_by_leaf(lines: list[str], root: str, leaf: str, libraries: Libraries) -> Any:
+def slope_by_leaf(
+    torch: Any, lines: list[str], root: str, leaf: str, libraries: Libraries
+) -> Any:
     """The gradient of a number that a program computes, by one of its leaves."""
-    start = value_of(libraries.torch, lines, leaf, libraries)
+    start = value_of(torch, lines, leaf, libraries)
     if start is None or start.dtype.name not in ("float64", "complex128") or start.size > _MOST:
         return None
 
     def moved(by: np.ndarray) -> np.ndarray:
-        value = value_of(libraries.torch, lines, root, libraries, leaf, by)
+        value = value_of(torch, lines, root, libraries, leaf, by)
         if value is None:
             raise NotSmoothError
         return value
@@ -209,6 +225,9 @@ class NumericTransforms:
     def __init__(self, torch: Any) -> None:
         self.torch = torch
 
+    def _can_move(self, x: Any) -> bool:
+        return x.dtype in (self.torch.float64, self.torch.complex128)
+
     def _jacobian(self, f: Any, x: Any) -> Any:
         """Of the shape of the result followed by that of ``x``."""
         at = x.detach()
@@ -235,27 +254,38 @@ class NumericTransforms:
     def hessian(self, f: Any) -> Any:
         return self.jacrev(self.jacrev(f))
 
-    grad = jacrev
+    def grad(self, f: Any) -> Any:
+        return lambda x: self.vjp(f, x)[1](self.torch.ones((), dtype=self.torch.float64))[0]
 
     def grad_and_value(self, f: Any) -> Any:
-        return lambda x: (self._jacobian(f, x), f(x.detach()).detach())
+        return lambda x: (self.grad(f)(x), f(x.detach()).detach())
 
     def jvp(self, f: Any, primals: Any, tangents: Any) -> Any:
         (x,), (v,) = primals, tangents
         x, v = x.detach(), as_array(v)
-        if x.dtype != self.torch.float64:
+        if not self._can_move(x):
             raise NotSmoothError
         slope = along(lambda by: as_array(f(x + self.torch.tensor(by))), v)
         return f(x).detach(), self.torch.tensor(slope)
 
     def vjp(self, f: Any, x: Any) -> Any:
-        jacobian = self._jacobian(f, x)
+        at = x.detach()
+        if not self._can_move(at) or not 0 < at.numel() <= _MOST:
+            raise NotSmoothError
 
         def pulled(v: Any) -> Any:
-            v = v.detach()
-            return (self.torch.tensordot(v, jacobian, v.ndim),)
+            weights = as_array(v).conj()
 
-        return f(x.detach()).detach(), pulled
+            def weighed(by: np.ndarray) -> np.ndarray:
+                return np.sum(weights * as_array(f(at + self.torch.tensor(by)))).real
+
+            shape = tuple(at.shape)
+            slopes = np.array([along(weighed, unit) for unit in units(shape)])
+            if at.is_complex():
+                slopes = slopes + 1j * np.array([along(weighed, 1j * u) for u in units(shape)])
+            return (self.torch.tensor(slopes.reshape(shape)),)
+
+        return f(at).detach(), pulled
 
     def hvp(self, f: Any, x: Any, v: Any) -> Any:
         hessian = self.hessian(f)(x)

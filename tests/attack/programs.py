@@ -82,7 +82,7 @@ def is_explained(
     why = known(found, lines, is_whole)
     if why is None and is_rounding(lines, found, machine.libraries, coarsest(machine)):
         why = "rounding"
-    right = None if why in UNDEFINED else verdict(lines, found, machine.libraries)
+    right = verdict(lines, found, machine.libraries, of_ours=why in UNDEFINED)
     if right == "theirs":
         report.counts[f"against differences, although {why}"] += 1
         return False

@@ -70,6 +70,7 @@ def test_the_help_names_every_attack() -> None:
 
 X = "t1 = torch.tensor([0.75, -1.25], dtype=torch.float64, requires_grad=True)"
 GRAD = "torch.autograd.grad(t2, [t1], torch.linspace(1, 2, t2.numel(), dtype=t2.dtype), create_"
+TANGENT = "lambda y: torch.func.jvp(f, (y,), (y,))[1]"
 JUDGED = {
     # PyTorch's gradient has the wrong sign where the absolute value is negative.
     "a gradient": ([X, "t2 = torch.polar(t1, torch.ones(2, dtype=torch.float64)).real.exp()",
@@ -83,6 +84,14 @@ JUDGED = {
     "a batch of hessians": (
         [X, "def f(x): x = torch.special.legendre_polynomial_p(x, 3); return x * x",
          "t2 = torch.func.vmap(torch.func.hessian(lambda x: f(x).sum()))(t1)"], "t2", "values"),
+    # It counts the tangent twice, which is that of the input here.
+    "the gradient of a tangent": (
+        ["t1 = torch.tensor([[1.5]])", "def f(x): x = torch.linalg.det(x); return x",
+         f"t2 = torch.func.vjp({TANGENT}, t1)[1](f(t1))"], "t2[0]", "values"),
+    "the tangent of a complex tangent": (
+        ["t1 = torch.tensor([[1 + 1j, -1 - 1j], [1j, -2j]])",
+         "def f(x): x = torch.linalg.det(x); return x",
+         f"t2 = torch.func.jvp({TANGENT}, (t1,), (t1,))"], "t2[1]", "values"),
 }  # fmt: skip
 
 
@@ -98,9 +107,28 @@ def test_differences_tell_who_is_right(what: str, swapped: bool) -> None:
     libraries = Libraries()
     if swapped:  # values are the same in both, and either can be asked for them
         libraries.torch, libraries.retrograd = libraries.retrograd, torch
-        libraries.reset = lambda: None  # type: ignore[method-assign]
     found = Difference(kind, name, "1", "2", 1.0, line=lines[-1])
     assert verdict(lines, found, libraries) == ("theirs" if swapped else "ours")
+
+
+@pytest.mark.parametrize("line", ["t2.sum().backward()", "t3 = torch.func.jacrev(f)(t1)"])
+def test_own_differences_tell_of_a_wrong_rule(line: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where values are not defined, the signs of vectors for one."""
+    pytest.importorskip("torch", reason="PyTorch is not installed to compare with")
+    from attack._comparing import Difference
+    from attack._differences import verdict
+    from attack._machine import Libraries
+
+    lines = ["t1 = torch.tensor([[1.5, 0.5], [0.25, -1.0]], requires_grad=True)",
+             "def f(x): return torch.linalg.svd(x)[0].abs()", "t2 = f(t1)", line]  # fmt: skip
+    what, kind = ("t1.grad", "gradient") if "backward" in line else ("t3", "values")
+    found, libraries = Difference(kind, what, "1", "2", 1.0, line=line), Libraries()
+    assert verdict(lines, found, libraries, of_ours=True) is None
+    absolute = libraries.retrograd.Tensor.abs
+    monkeypatch.setattr(
+        libraries.retrograd.Tensor, "abs", lambda x: absolute(x) + (x - x.detach()) / 2
+    )
+    assert verdict(lines, found, libraries, of_ours=True) == "theirs"
 
 
 def test_differences_say_nothing_where_there_is_a_kink() -> None:
