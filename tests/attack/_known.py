@@ -11,7 +11,7 @@ import re
 from dataclasses import dataclass, field
 
 from ._comparing import Difference
-from ._known_wrong import EMPTY, WRONG
+from ._known_wrong import EMPTY, SIGNS, WRONG
 
 _OF_DERIVATIVES = re.compile("gradient|derivative|tangent|vmap|transform")  # in a reason
 _DERIVES = re.compile(r"autograd|func\.|backward|\.grad\b")
@@ -26,11 +26,12 @@ class Known:
     line: str = ""  # patterns: the line where it shows,
     program: str = ""  # the whole program, reduced,
     theirs: str = ""  # what PyTorch gives or says,
-    ours: str = ""  # and what we do
+    ours: str = ""  # what we do,
+    what: str = ""  # and the expression that differs
     patterns: dict[str, re.Pattern[str]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        for name in ("line", "program", "theirs", "ours"):
+        for name in ("line", "program", "theirs", "ours", "what"):
             if getattr(self, name):
                 self.patterns[name] = re.compile(getattr(self, name))
 
@@ -43,8 +44,10 @@ class Known:
             return False  # the values of a function are not its derivatives
         if "program" in self.patterns and not is_whole:
             return False
-        texts = {"line": found.line, "program": program, "theirs": found.theirs, "ours": found.ours}
-        return all(pattern.search(texts[name]) for name, pattern in self.patterns.items())
+        return all(
+            pattern.search(program if name == "program" else getattr(found, name))
+            for name, pattern in self.patterns.items()
+        )
 
 
 TWO_REASONS = "wrong for two reasons, of which either may be told"
@@ -320,7 +323,7 @@ UNDEFINED = {
     "factors of a product that has not full rank",
     "hypot has no derivative at 0",
     "PyTorch's solve_triangular of a real matrix and complex numbers drops imaginary parts",
-    "the signs and phases of singular vectors and eigenvectors are not defined",
+    SIGNS,
 }
 KNOWN = [*MEANT, *(Known(**entry) for entry in WRONG)]
 

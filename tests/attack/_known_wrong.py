@@ -16,6 +16,8 @@ _ALGEBRA = (
 )
 _TRANSFORM = r"func\.(vmap|jac|hess)"
 
+SIGNS = "the signs and phases of singular vectors and eigenvectors are not defined"
+
 
 def error(why: str, theirs: str = "", ours: str = "^no error", **more: Any) -> dict[str, Any]:
     """An error that only PyTorch raises, or only we do."""
@@ -144,12 +146,14 @@ WRONG: list[dict[str, Any]] = [
           line="tensordot|inner|matmul|@"),
     # -- other numbers
     {"why": "PyTorch reads what it has written, where an operand shares memory with the target",
-     "kinds": ("values",), "line": r"(t\d+)\.\w+_\(.*\b\1\b"},
+     "kinds": ("values",),
+     "line": r"(t\d+)\.(\w+_\(.*\b\1[.\[]|(addb?mm|baddbmm|addmv|addr|index_\w+|scatter\w*|"
+             r"masked_scatter|put|cum\w+)_\(.*\b\1\b)"},
     {"why": "boundaries that are not sorted", "kinds": ("values",),
      "line": "bucketize|searchsorted"},
     {"why": "PyTorch has no order for NaN in mode", "kinds": ("values",), "line": r"mode\(",
      "program": "nan"},
-    values("pivots that are none", "lu_solve|lu_unpack"),
+    values("pivots that are none", r"(?s)\A(?!.*lu_factor).*(lu_solve|lu_unpack)"),
     values("PyTorch's second derivative of logcumsumexp is NaN for complex numbers",
            "complex[\\s\\S]*logcumsumexp", theirs="nan"),
     values("PyTorch's logcumsumexp of complex numbers is another branch of the logarithm",
@@ -241,7 +245,7 @@ WRONG: list[dict[str, Any]] = [
     values("PyTorch's second derivative of softplus at its threshold is 0",
            r"softplus[\s\S]*(create_graph|func\.)"),
     values("PyTorch's solve_triangular of a real matrix and complex numbers drops imaginary parts",
-           "solve_triangular"),
+           r"(complex|\dj)[\s\S]*solve_triangular"),
     values("where grids that are not finite are sampled", r"(inf|nan)[\s\S]*grid_sample"),
     values("derivatives of qr of dependent columns",
            r"(expand|broadcast|repeat|stack|cat\()[\s\S]*qr\([\s\S]*(grad|backward|func\.)"),
@@ -251,12 +255,14 @@ WRONG: list[dict[str, Any]] = [
            r"inf[\s\S]*prelu[\s\S]*jvp"),
     {"why": "PyTorch's rank by lstsq is that of another routine", "kinds": ("values",),
      "line": r"lstsq.*(rank|0\.)"},
-    values("PyTorch has six digits of airy_ai below -2", "airy_ai"),
+    values("PyTorch has no derivative of airy_ai, and takes it for a constant", "airy_ai"),
     values("which infinities of a Fourier transform meet is a matter of the order",
            r"fft\.[\s\S]*|stft", theirs="inf|nan"),
     {"why": "pivots that are none", "kinds": ("shape",), "line": "lu_unpack"},
-    values("the signs and phases of singular vectors and eigenvectors are not defined",
-           r"svd\(|eigh?\(|pca_lowrank"),
+    {"why": SIGNS, "kinds": ("values",), "line": r"svd\(|pca_lowrank", "what": r"\[[02]\]$"},
+    {"why": SIGNS, "kinds": ("values",), "line": r"eigh?\(", "what": r"\[1\]$"},
+    {"why": SIGNS, "kinds": ("values", "gradient"), "line": r"^(?!.*(svd|eigh?|pca_lowrank)\()",
+     "program": r"svd\(|eigh?\(|pca_lowrank"},
     values("powers of a complex zero, and on the branch cut", r"0j[\s\S]*(pow|\*\*)"),
     values("infinity times 0, in whichever order products are summed",
            r"inf[\s\S]*(bilinear|einsum|@|matmul|mm\(|mv\(|linear|conv|dot|prod\()",

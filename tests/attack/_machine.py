@@ -38,7 +38,7 @@ _COMPARES = re.compile(r"(vector|matrix)_norm|\bnorm\(|dist\(|cond\(")
 _COARSE = re.compile(r"float16|\.half\(|float32|complex64|\.float\(|cfloat")
 # Functions that PyTorch computes to fewer digits than a dtype has.
 _FEW_DIGITS = re.compile(
-    r"gamma|psi|bessel|binary_cross_entropy|hardsigmoid|erf|ndtr|i0|i1|zeta|polynomial|logit"
+    r"gamma|psi|bessel|binary_cross_entropy|hardsigmoid|erf|ndtr|i0|i1|zeta|polynomial|logit|airy"
 )
 _VARIABLES = re.compile(r"(?<![\w.'\"])[tc]\d+(?:_\d+)?(?![\w'\"])")
 _NAMES = re.compile(r"\b[a-z]\w*\b")
