@@ -103,7 +103,8 @@ WRONG: list[dict[str, Any]] = [
      "line": "unravel_index", "program": EMPTY},
     taken("PyTorch's transforms pass by its own refusals",
           "is not differentiable with|only for real scalar outputs", line=r"func\."),
-    taken("PyTorch's vmap checks no index", "Index is supposed to be a vector", line="vmap"),
+    taken("PyTorch's vmap checks no index", "Index is supposed to be a vector|"
+          "source tensor shape must match self tensor shape", line="vmap"),
     taken("PyTorch's floor_divide_ of a view has no derivative, and no error",
           "derivative for .* is not implemented", program=r"floor_divide_|//="),
     taken("PyTorch's nextafter has no derivative, and keeps nothing",
@@ -122,7 +123,8 @@ WRONG: list[dict[str, Any]] = [
     taken("PyTorch's vmap of what has no elements is no batch", "inplace arithmetic",
           line=r"func\.", program=EMPTY),
     taken("PyTorch's vmap checks no dtypes",
-          "same dtype|expected scalar type|(type .* should|dtypes must) be the same", line="vmap"),
+          "same dtype|expected scalar type|(type .* should|dtypes must) be the same|"
+          "Expected both inputs to be", line="vmap"),
     taken("PyTorch checks no dtype of a bias where there is no batch", "bias type",
           line="conv_transpose"),
     taken("PyTorch takes offsets that go back, and adds up what it finds", line="embedding_bag"),
