@@ -94,6 +94,7 @@ def test_every_counterpart_is_called() -> None:
     assert ufuncs - called - operators == {"isnat"}  # of dates, which tensors cannot hold
 
 
+@pytest.mark.filterwarnings("ignore:numpy.fix is deprecated:DeprecationWarning")
 @pytest.mark.parametrize("call", CALLS)
 def test_values_are_those_of_numpy(call: str) -> None:
     given = {k: VALUES[k] for k in names_of(call)}
@@ -153,6 +154,7 @@ def slopes(call: str) -> tuple[dict[str, Any], dict[str, Any], Any]:
     return given, tensors, scalar(run(call, {**tensors, "t": torch.tensor(INTEGERS)}))
 
 
+@pytest.mark.filterwarnings("ignore:numpy.fix is deprecated:DeprecationWarning")
 @pytest.mark.parametrize("call", DIFFERENTIABLE)
 def test_gradients_are_those_of_differences(call: str) -> None:
     given, tensors, total = slopes(call)

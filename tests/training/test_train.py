@@ -185,7 +185,7 @@ def test_settings_that_cannot_be(given: dict[str, Any], complaint: str) -> None:
         ("a.json", '{"task": "digits",\n "model": {"hidden": 3},\n "data": {"batch_size": 3,\n'
          ' "hidden": 4}}', ", line 4: data.hidden: there is no such setting; there are batch_size, "
          "test_size"),
-        ("a.json", '{"task": "digits",\n}', ", line 2: Illegal trailing comma before end of object"
+        ("a.json", '{"task": "digits",\n}', ", line 1: Illegal trailing comma before end of object"
          if sys.version_info >= (3, 13)
          else ", line 2: Expecting property name enclosed in double quotes"),
         ("a.json", "[1, 2]", ': a configuration is an object, such as {"task": "digits"}'),
