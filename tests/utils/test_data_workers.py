@@ -476,7 +476,7 @@ def test_a_dataset_that_cannot_be_sent_to_a_spawned_worker():
     )
     with (
         pytest.warns(UserWarning, match="Got pickle error when attempting to start a worker"),
-        pytest.raises((AttributeError, TypeError), match="pickle|local object"),
+        pytest.raises((AttributeError, TypeError), match=r"pickle|local object"),
     ):
         iter(loader)
 
@@ -564,7 +564,7 @@ def test_a_sample_number_that_cannot_be_sent():
     loader = data.DataLoader(Dies(None), None, sampler=numbers, num_workers=1, prefetch_factor=1)
     iterator = iter(loader)
     assert next(iterator) == 0
-    with pytest.raises((AttributeError, TypeError), match="pickle|local object"):
+    with pytest.raises((AttributeError, TypeError), match=r"pickle|local object"):
         next(iterator)
     assert list(iterator) == []
 
