@@ -190,7 +190,7 @@ def __getattr__(name: str) -> _Any:
 
 
 _install_tracebacks()
-_Plug.compiler = lambda: __getattr__("compile")
+_Plug.compiler = lambda: __getattr__("compiler")
 _Plug.protocols = lambda: __getattr__("_protocols")
 _Plug.sparse = lambda: __getattr__("sparse")
 _Plug.array_api = lambda: __getattr__("array_api")

@@ -12,7 +12,7 @@ import pytest
 
 import retrograd as torch
 from retrograd.arrays import row_blocks
-from retrograd.func import _cuts, grad, jacfwd, sparse_jacobian, sparsity
+from retrograd.func import _cuts, _programs, grad, jacfwd, sparse_jacobian, sparsity
 
 F = torch.nn.functional
 ROOT = Path(__file__).resolve().parents[2]
@@ -163,7 +163,17 @@ def test_a_function_that_changes_is_refused() -> None:
 @pytest.fixture
 def problems(monkeypatch: pytest.MonkeyPatch) -> Any:
     monkeypatch.syspath_prepend(str(ROOT))
+    monkeypatch.setattr(_programs, "LOADING", 0.0)
     return importlib.import_module("benchmarks.libraries.adbench")
+
+
+def check_programs(f: Any, x: Any, jac: Any) -> None:
+    """After a few evaluations a program runs, and gives the same to the bit."""
+    eager = sparse_jacobian(f, x, compile=False)
+    for k in range(6):
+        point = x * (1 + 0.01 * k)
+        np.testing.assert_array_equal(jac(point).data, eager(point).data)
+    assert jac._compressed.function.last is not None
 
 
 def test_bundle_adjustment(problems: Any) -> None:
@@ -172,6 +182,7 @@ def test_bundle_adjustment(problems: Any) -> None:
     jac = sparse_jacobian(f, x)
     assert (jac.mode, jac.color_count) == ("cut", 2)
     np.testing.assert_allclose(jac(x).toarray(), jacfwd(f)(x), atol=1e-9)
+    check_programs(f, x, jac)
     # A row for a coordinate: rotation, centre, focal length, one of the principal point,
     # distortion, the point, the weight.
     assert jac.nnz == 20 * (2 * (3 + 3 + 1 + 1 + 2 + 3 + 1) + 1)
@@ -182,6 +193,7 @@ def test_hand_tracking(problems: Any) -> None:
     jac = sparse_jacobian(f, x)
     assert jac.color_count <= 28  # the two of a point, and the pose
     np.testing.assert_allclose(jac(x).toarray(), jacfwd(f)(x), atol=1e-10)
+    check_programs(f, x, jac)
 
 
 def test_leaves_that_are_alike_become_one_variable() -> None:

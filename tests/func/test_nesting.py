@@ -278,3 +278,25 @@ def test_the_exact_judge_is_right(name: str) -> None:
     exact = derivative(times(x, inner), 0)
     assert exact == {unit(0): 2}
     assert float(run(source, library, library.func)) == 6.0
+
+
+@pytest.mark.filterwarnings("ignore:.*jit:DeprecationWarning")  # PyTorch's own, of its own
+@pytest.mark.parametrize("name", LIBRARIES)
+def test_writes_that_have_no_derivative_leave_those_of_all_levels(name: str) -> None:
+    """PyTorch leaves the history as it was, and the tangent; so does each transform for those
+    around it."""
+    torch = library_named(name)
+    grad, jvp, vmap = torch.func.grad, torch.func.jvp, torch.func.vmap
+    x, v = torch.tensor([1.0, 0.0, 2.0]), torch.tensor([1.0, -1.0, 0.5])
+    f = lambda x: (x * x).logical_and_(torch.tensor([1.0, 1.0, 0.0]))
+    inside = lambda x: jvp(f, (x,), (v,))
+    slope, curve = [2.0, -0.0, 2.0], [2.0, 2.0, 0.5]
+    (value, first), (moved, second) = jvp(inside, (x,), (v,))
+    assert value.tolist() == [1.0, 0.0, 0.0]
+    assert first.tolist() == moved.tolist() == slope
+    assert second.tolist() == curve
+    assert grad(lambda x: inside(x)[0].sum())(x).tolist() == [2.0, 0.0, 4.0]
+    rows, tangents = torch.stack([x, x]), torch.stack([v, v])
+    assert jvp(vmap(f), (rows,), (tangents,))[1].tolist() == [slope, slope]
+    assert vmap(inside)(rows)[1].tolist() == [slope, slope]
+    assert grad(lambda x: vmap(f)(x).sum())(rows).tolist() == [[2.0, 0.0, 4.0]] * 2

@@ -218,9 +218,11 @@ def test_series_of_samples(start: int) -> None:
     assert not failed, "\n".join(failed)
 
 
-@pytest.mark.long
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("start", range(8, 32))
+@pytest.mark.parametrize("start", [
+    *[pytest.param(n, marks=pytest.mark.long) for n in range(8, 32)],
+    *[pytest.param(n, marks=pytest.mark.exhaustive) for n in range(32, 200)],
+])  # fmt: skip
 def test_series_of_more_samples(start: int) -> None:
     failed = [f"{e}: {why}" for e in COMPARED[start::200] if (why := check_sample(e))]
     assert not failed, "\n".join(failed)

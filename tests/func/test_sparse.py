@@ -10,12 +10,14 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from numpy.testing import assert_array_equal
 from samples import SAMPLES, reason
 from scipy import sparse
 from test_ops_transformed import fixed, run, tensors, variables
 
 import retrograd as torch
 from retrograd.func import (
+    _programs,
     banded,
     hessian,
     hessian_sparsity,
@@ -286,6 +288,44 @@ def test_compiled_evaluations(mode: str) -> None:
     hess = sparse_hessian(g, x, compile=True)
     for point in (x, points(12, 1)):
         np.testing.assert_allclose(hess(point).toarray(), hessian(g)(point), atol=1e-10)
+
+
+@pytest.mark.parametrize("mode", ["forward", "reverse", "both", "cut"])
+def test_later_evaluations_run_a_program_and_give_the_same(
+    mode: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(_programs, "LOADING", 0.0)
+    factor = points(11, 7)
+    f = lambda x: factor * x[1:] * x[:-1] * x[1:].sin() + x[:-1]
+    eager = sparse_jacobian(f, points(12), mode=mode, compile=False)
+    jac = sparse_jacobian(f, points(12), mode=mode)
+    for seed in range(8):
+        factor += seed  # what the function has captured is read at each evaluation
+        x = points(12, seed)
+        assert_array_equal(jac(x).data, eager(x).data)
+    assert jac._compressed.function.last is not None
+    bounded = sparse_jacobian(f, points(12), mode=mode, chunk_size=1)
+    assert bounded._compressed(x) is not None
+    assert not isinstance(bounded._compressed, _programs.Evaluation)
+
+
+def test_later_evaluations_of_hessians_and_of_what_cannot_be_a_program(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(_programs, "LOADING", 0.0)
+    calls: list[int] = []
+    f = lambda x: (x[1:] * x[:-1].sin()).sum()
+    counted = lambda x: (calls.append(1), f(x))[1]
+    eager = sparse_hessian(f, points(12), compile=False)
+    hess, watched = sparse_hessian(f, points(12)), sparse_hessian(counted, points(12))
+    for seed in range(8):
+        x = points(12, seed)
+        assert_array_equal(hess(x).data, eager(x).data)
+        before = len(calls)
+        assert_array_equal(watched(x).data, eager(x).data)
+        assert len(calls) > before
+    assert hess._products.function.last is not None
+    assert watched._products.function.eager_because is not None
 
 
 def test_forms_and_chunks() -> None:

@@ -392,9 +392,9 @@ class Composed:
     def __init__(self, outer: Pattern, inner: Pattern) -> None:
         inputs = inner.shape[1]
         rows, columns = entries(outer)
-        self._direct = columns < inputs
-        direct = from_sorted(rows[self._direct], columns[self._direct], (outer.shape[0], inputs))
-        behind = ~self._direct
+        is_direct = columns < inputs
+        direct = from_sorted(rows[is_direct], columns[is_direct], (outer.shape[0], inputs))
+        behind = ~is_direct
         shape = (outer.shape[0], inner.shape[0])
         self._outer = from_sorted(rows[behind], columns[behind] - inputs, shape)
         self.columns = np.flatnonzero(np.bincount(inner.indices, minlength=inputs))
@@ -404,26 +404,26 @@ class Composed:
             indirect, np.full(indirect.nnz, 2, np.int8)
         )
         self.pattern = _truths(both)
+        self._behind, self._before = np.flatnonzero(behind), np.flatnonzero(is_direct)
+        # Which element of the product each entry is. Of an entry that is none, any: it is cleared.
+        rows, columns = entries(self.pattern)
+        number = np.zeros(inputs, np.int64)
+        number[self.columns] = np.arange(len(self.columns))
+        self._place = rows * len(self.columns) + number[columns]
+        self._cleared = np.flatnonzero(both.data == 1)
         self._sums = np.flatnonzero((both.data & 1).view(bool))
-        # Where the product is in the result, and which of its elements that takes, if not all.
-        self._at = np.flatnonzero((both.data >> 1).view(bool))
-        self._place = None
-        if indirect.nnz < indirect.shape[0] * len(self.columns):
-            rows, columns = entries(indirect)
-            number = np.zeros(inputs, np.int64)
-            number[self.columns] = np.arange(len(self.columns))
-            self._place = rows * len(self.columns) + number[columns]
 
     @property
     def is_cheap(self) -> bool:
         """Whether the product, which is computed as a dense matrix, is not much larger."""
-        return bool(self.pattern.shape[0] * len(self.columns) <= 8 * max(self.pattern.nnz, 1))
+        size = self.pattern.shape[0] * len(self.columns)
+        return bool(0 < size <= 8 * self.pattern.nnz)
 
     def values(self, outer: Any, inner: Any) -> Any:
         """The values of all entries, from those of both patterns."""
-        behind = assembled(self._outer, outer[~self._direct])
-        product = (behind @ assembled(self.inner, inner).toarray()).reshape(-1)
-        found = np.zeros(self.pattern.nnz, outer.dtype)
-        found[self._at] = product if self._place is None else product.take(self._place)
-        found[self._sums] += outer[self._direct]
+        behind = assembled(self._outer, outer.take(self._behind))
+        product = behind @ assembled(self.inner, inner).toarray()
+        found = product.take(self._place)
+        found[self._cleared] = 0
+        found[self._sums] += outer.take(self._before)
         return found

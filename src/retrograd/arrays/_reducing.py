@@ -73,7 +73,7 @@ def sum_to(x: Raw, shape: Sequence[int]) -> Raw:
     )
     if axes == (0,) and x.shape[0] == 1 and added == 1:
         return x[0]
-    return np.add.reduce(x, axes).reshape(shape) if axes else x
+    return sum(x, axes).reshape(shape) if axes else x
 
 
 def prod(x: Raw, axes: Axes = None, keepdims: Any = False) -> Raw:

@@ -286,9 +286,10 @@ class DualLevel(Level):
         become_lifted_view(tensor, result, part)
 
     def write(self, target: Any, result: Any, moves: bool = True) -> None:
-        target.primal.copy_(as_tensor(result.primal))
         if not moves:
+            target.primal.detach().copy_(as_tensor(result.primal))
             return
+        target.primal.copy_(as_tensor(result.primal))
         tangent = result.tangent
         if tangent is None:
             if target.tangent is None:

@@ -212,7 +212,8 @@ class PatternLevel(Level):
 
     def write(self, target: Any, result: Any, moves: bool = True) -> None:
         self.written = True
-        target.value.copy_(as_tensor(result.value))
+        memory = target.value if moves else target.value.detach()
+        memory.copy_(as_tensor(result.value))
         if not moves:
             target.write(target.pattern, result.varies)
             return

@@ -249,7 +249,8 @@ class SeriesLevel(Level):
                 "equation or inside a derivative rule, which is not supported. Compute a new "
                 "Tensor instead: x + y in place of x.add_(y)."
             )
-        target.known[0].copy_(as_tensor(result.known[0]))
+        memory = target.known[0] if moves else target.known[0].detach()
+        memory.copy_(as_tensor(result.known[0]))
         if moves and (result.moves or target.moves):
             target.replace([result.coefficient(k) for k in range(1, self.order + 1)])
 

@@ -11,8 +11,8 @@ from retrograd.ops._operation import TensorLike
 
 class Plug:
     """Holds the Tensor class once the tensor layer has been loaded, and once the package has been,
-    functions that return ``torch.compile``, what answers NumPy's protocols, ``torch.sparse``, the
-    namespace of the array API, and tensors on devices."""
+    functions that return ``torch.compiler``, what answers NumPy's protocols, ``torch.sparse``,
+    the namespace of the array API, and tensors on devices."""
 
     tensor: type[Any] = TensorLike
     compiler: Callable[[], Any]

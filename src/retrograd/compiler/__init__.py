@@ -1,6 +1,7 @@
 """Functions, and their derivatives, as programs in straight lines that can be read and run."""
 
 from retrograd.compiler._compiled import CannotCompile, Compiled, compile, kernel
+from retrograd.compiler._compiled import Quiet as Quiet  # for functions that the library calls
 from retrograd.compiler._controls import (
     allow_in_graph,
     assume_constant_result,

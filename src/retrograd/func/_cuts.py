@@ -405,19 +405,19 @@ class Cuts:
     """The entries of a Jacobian from passes that go back to where a function is cut."""
 
     mode = "cut"
+    never_changes = True  # so that a program that refers to it need not compare it at each call
 
-    def __init__(self, func: Callable[[Tensor], Any], found: Plan) -> None:
-        self.func = func
+    def __init__(self, found: Plan) -> None:
         self.plan = found
         self.row_colors = found.blocks.row_colors
         self.column_colors = arrays.full((found.blocks.pattern.shape[1],), -1, arrays.int64)
 
-    def compressed(self, x: Tensor) -> Tensor:
+    def compressed(self, func: Callable[[Tensor], Any], x: Tensor) -> Any:
         """The gradients by all variables, a row for each colour."""
         plan, blocks = self.plan, self.plan.blocks
         x = x.detach()
         with Cutting(plan, x) as cutting, within(grad_enabled=True, inference=False):
-            output = self.func(x)
+            output = func(x)
         if cutting.count != len(plan.calls) or tuple(output.shape) != plan.output:
             raise changed()
         variables = [cutting.variables[i] for i in blocks.variables]
@@ -442,13 +442,15 @@ class Cuts:
 class Composed(Cuts):
     """As ``Cuts``, behind an intermediate value whose own Jacobian is found by ``products``."""
 
-    def __init__(self, func: Callable[[Tensor], Any], found: Plan, products: Any) -> None:
-        super().__init__(func, found)
+    def __init__(self, found: Plan, products: Any) -> None:
+        super().__init__(found)
         self.products = products
         self.column_colors = products.column_colors
 
-    def compressed(self, x: Tensor) -> Any:
-        return super().compressed(x), self.products.compressed(x)
+    def compressed(self, func: Callable[[Tensor], Any], x: Tensor) -> Any:
+        assert self.plan.middle is not None
+        before = self.products.compressed(up_to(func, self.plan.middle), x)
+        return super().compressed(func, x), before
 
     def values(self, compressed: Any, dtype: Any) -> Any:
         behind, before = compressed

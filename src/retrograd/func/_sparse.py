@@ -9,9 +9,10 @@ from typing import Any
 from retrograd import arrays
 from retrograd.autograd._wrap import Plug, wrap
 from retrograd.func._arguments import as_tensor, check_outputs
-from retrograd.func._cuts import Composed, Cuts, Plan, up_to
+from retrograd.func._cuts import Composed, Cuts, Plan
 from retrograd.func._cuts import find as find_cuts
 from retrograd.func._forward import jvp
+from retrograd.func._programs import Evaluation
 from retrograd.func._reverse import grad, vjp
 from retrograd.func._sparsity import check_point, find
 from retrograd.func._vectorized import vmap
@@ -82,22 +83,54 @@ class _Compressed:
         raise ValueError(f"expected a form of 'csr', 'dense' or 'triplets', got {form!r}.")
 
 
-def compiled(function: Callable[[Tensor], Any]) -> Any:
-    return Plug.compiler()(function)
+def evaluation(
+    function: Callable[[Tensor], Any], compile: bool | None, chunk_size: int | None
+) -> Any:
+    """A function to be called for many points: as a program at once, never, or, for None, after a
+    few calls. A program has all chunks one after the other, so that one with chunks is long."""
+    if compile:
+        return Plug.compiler().compile(function)
+    if compile is None and chunk_size is None:
+        return Evaluation(function, "matrix")
+    return function
+
+
+class Seeds:
+    """The directions of products: for each colour, a tensor with ones where it is."""
+
+    never_changes = True  # so that a program that refers to it need not compare it at each call
+
+    def __init__(self, colors: Any, shape: tuple[int, ...]) -> None:
+        self.colors = colors
+        self.count: int = coloring.count(colors)
+        self.shape = shape
+
+    def __call__(self, dtype: Any) -> Tensor:
+        found: Tensor = wrap(coloring.seeds(self.colors, dtype)).reshape(-1, *self.shape)
+        return found
+
+    def push(self, func: Callable[[Tensor], Any], x: Tensor, chunk_size: int | None) -> Tensor:
+        """The products with the Jacobian of ``func``, a row for each colour."""
+        seeds = self(raw(x).dtype)
+        push = vmap(lambda v: jvp(func, (x,), (v,))[1], chunk_size=chunk_size)
+        found: Tensor = push(seeds).reshape(len(seeds), -1)
+        return found
 
 
 class Products:
     """The entries of a Jacobian from products with it and with its transpose, by a colouring."""
 
+    never_changes = True
+
     def __init__(
-        self, func: Callable[[Tensor], Any], pattern: Any, colors: Any, chunk_size: int | None,
+        self, pattern: Any, colors: Any, chunk_size: int | None,
         shapes: tuple[tuple[int, ...], tuple[int, ...]],
     ) -> None:  # fmt: skip
         """``shapes``: of the input and of the output."""
-        self.func = func
         self.column_colors, self.row_colors = colors
         self.chunk_size = chunk_size
-        self.shapes = shapes
+        self.column_seeds = Seeds(self.column_colors, shapes[0])
+        self.row_seeds = Seeds(self.row_colors, shapes[1])
         by_rows = bidirectional.by_rows(pattern, colors)
         rows, columns = patterns.entries(pattern)
         # Where each entry is in the products, one after the other.
@@ -105,22 +138,23 @@ class Products:
         self.by_rows = by_rows
         self.forward = self.column_colors[columns[~by_rows]] * outputs + rows[~by_rows]
         self.reverse = self.row_colors[rows[by_rows]] * inputs + columns[by_rows]
-        forward, reverse = coloring.count(self.column_colors), coloring.count(self.row_colors)
+        forward, reverse = self.column_seeds.count, self.row_seeds.count
         self.mode = "both" if forward and reverse else "reverse" if reverse else "forward"
         self.nnz = pattern.nnz
 
-    def compressed(self, x: Tensor) -> tuple[Tensor | None, Tensor | None]:
+    def compressed(
+        self, func: Callable[[Tensor], Any], x: Tensor
+    ) -> tuple[Tensor | None, Tensor | None]:
         """The products with the Jacobian and with its transpose that hold all entries, a row for
         each colour."""
         forward = reverse = None
-        size, dtype = self.chunk_size, raw(x).dtype
-        if len(seeds := wrap(coloring.seeds(self.column_colors, dtype))):
-            push = vmap(lambda v: jvp(self.func, (x,), (v,))[1], chunk_size=size)
-            forward = push(seeds.reshape(-1, *self.shapes[0])).reshape(len(seeds), -1)
-        if len(seeds := wrap(coloring.seeds(self.row_colors, dtype))):
-            _, pull = vjp(self.func, x)
-            back = vmap(lambda g: pull(g)[0], chunk_size=size)
-            reverse = back(seeds.reshape(-1, *self.shapes[1])).reshape(len(seeds), -1)
+        if self.column_seeds.count:
+            forward = self.column_seeds.push(func, x, self.chunk_size)
+        if self.row_seeds.count:
+            seeds = self.row_seeds(raw(x).dtype)
+            _, pull = vjp(func, x)
+            back = vmap(lambda g: pull(g)[0], chunk_size=self.chunk_size)
+            reverse = back(seeds).reshape(len(seeds), -1)
         return forward, reverse
 
     def values(self, compressed: tuple[Tensor | None, Tensor | None], dtype: Any) -> Any:
@@ -143,14 +177,14 @@ class SparseJacobian(_Compressed):
 
     def __init__(
         self, func: Callable[[Tensor], Any], x: Tensor, pattern: Any, method: Any, local: bool,
-        compile: bool,
+        chunk_size: int | None, compile: bool | None,
     ) -> None:  # fmt: skip
         self.func = func
         self.pattern = pattern
         self.local = local
         self._input = tuple(x.shape)
         self._method = method
-        self._compressed = compiled(method.compressed) if compile else method.compressed
+        self._compressed = evaluation(lambda x: method.compressed(func, x), compile, chunk_size)
         self.mode: str = method.mode
         self.column_colors, self.row_colors = method.column_colors, method.row_colors
 
@@ -201,15 +235,17 @@ class SparseHessian(_Compressed):
 
     def __init__(
         self, func: Callable[[Tensor], Any], x: Tensor, pattern: Any, mode: str,
-        order: str | None, chunk_size: int | None, compile: bool,
+        order: str | None, chunk_size: int | None, compile: bool | None,
     ) -> None:  # fmt: skip
         self.func = func
         self.pattern = pattern
-        self.chunk_size = chunk_size
-        self._compressed = compiled(self._products) if compile else self._products
         self._input = tuple(x.shape)
         self._recovery = symmetric.recovery(pattern, mode, order)
         self.colors = self._recovery.colors
+        seeds = Seeds(self.colors, self._input)
+        self._products = evaluation(
+            lambda x: seeds.push(grad(func), x, chunk_size), compile, chunk_size
+        )
         self.mode = self._recovery.name
 
     @property
@@ -237,23 +273,15 @@ class SparseHessian(_Compressed):
         self._given(x)
         if not self.nnz:
             return self._in_form(arrays.zeros((0,), raw(x).dtype), form)
-        values = self._recovery.values(raw(self._compressed(x).detach()))
+        values = self._recovery.values(raw(self._products(x).detach()))
         self._check(values, lambda v: jvp(grad(self.func), (x,), (v,))[1], x)
         return self._in_form(values, form)
-
-    def _products(self, x: Tensor) -> Tensor:
-        """The products with the Hessian, a row for each colour."""
-        seeds = wrap(coloring.seeds(self.colors, raw(x).dtype)).reshape(-1, *self._input)
-        gradient = grad(self.func)
-        push = vmap(lambda v: jvp(gradient, (x,), (v,))[1], chunk_size=self.chunk_size)
-        result: Tensor = push(seeds).reshape(len(seeds), -1)
-        return result
 
 
 def sparse_jacobian(
     func: Callable[[Tensor], Any], x: Tensor, *, pattern: Any = None, mode: str = "auto",
     order: str | None = None, chunk_size: int | None = None, check: bool = True,
-    compile: bool = False,
+    compile: bool | None = None,
 ) -> SparseJacobian:  # fmt: skip
     """The Jacobian of ``func`` as a sparse matrix, computed by few directional derivatives.
 
@@ -278,7 +306,9 @@ def sparse_jacobian(
         check: Compare one product with a random vector with ``jvp``, which shows with certainty,
             but for chance, whether a given pattern misses an entry. Without it, evaluations are not
             checked either.
-        compile: Make a program of the evaluation by ``torch.compile``, at the first one.
+        compile: Whether to make a program of the evaluation by ``torch.compile``, at the first one.
+            By default one is made after three, unless ``func`` does more than compute or there is a
+            ``chunk_size``: results are the same to the bit.
 
     Returns:
         An object ``jac``: ``jac(x)`` is a SciPy ``csr_array``, ``jac.pattern`` the pattern,
@@ -316,14 +346,14 @@ def sparse_jacobian(
             "work on rows of them. Use another mode."
         )
     if plan is not None and (mode == "cut" or plan.cost < bidirectional.least_cost(pattern)):
-        method = _cut(func, plan, chunk_size, x)
+        method = _cut(plan, chunk_size, x)
     else:
         colors = bidirectional.color(pattern, mode, order)
         if plan is not None and plan.cost < colors.cost:
-            method = _cut(func, plan, chunk_size, x)
+            method = _cut(plan, chunk_size, x)
         else:
-            method = Products(func, pattern, colors, chunk_size, (tuple(x.shape), shape))
-    jac = SparseJacobian(func, x, pattern, method, local, compile)
+            method = Products(pattern, colors, chunk_size, (tuple(x.shape), shape))
+    jac = SparseJacobian(func, x, pattern, method, local, chunk_size, compile)
     jac.checked = not given
     if given and check:
         _compare(jac(x), lambda v: jvp(func, (x,), (v,))[1], x, what)
@@ -331,24 +361,22 @@ def sparse_jacobian(
     return jac
 
 
-def _cut(func: Callable[[Tensor], Any], plan: Plan, chunk_size: int | None, x: Tensor) -> Cuts:
+def _cut(plan: Plan, chunk_size: int | None, x: Tensor) -> Cuts:
     """The way to compute a Jacobian by a plan."""
     middle = plan.middle
     if middle is None:
-        return Cuts(func, plan)
+        return Cuts(plan)
     columns = arrays.full((plan.inner.shape[1],), -1, arrays.int64)
     columns[plan.parts.columns] = coloring.columns(plan.parts.inner)
     colors = bidirectional.Colors(columns, arrays.full((middle.size,), -1, arrays.int64))
     shapes = tuple(x.shape), middle.shape
-    return Composed(
-        func, plan, Products(up_to(func, middle), plan.inner, colors, chunk_size, shapes)
-    )
+    return Composed(plan, Products(plan.inner, colors, chunk_size, shapes))
 
 
 def sparse_hessian(
     func: Callable[[Tensor], Any], x: Tensor, *, pattern: Any = None, mode: str = "direct",
     order: str | None = None, chunk_size: int | None = None, check: bool = True,
-    compile: bool = False,
+    compile: bool | None = None,
 ) -> SparseHessian:  # fmt: skip
     """The Hessian of a scalar function as a sparse matrix, computed by few products with it.
 
@@ -368,7 +396,7 @@ def sparse_hessian(
             "smallest_last". By default several colourings are compared.
         chunk_size: The number of directions to compute at a time, to bound memory.
         check: Compare one product with a random vector, as in ``sparse_jacobian``.
-        compile: Make a program of the evaluation, as in ``sparse_jacobian``.
+        compile: Whether to make a program of the evaluation, as in ``sparse_jacobian``.
 
     Returns:
         An object ``hess``: ``hess(x)`` is a SciPy ``csr_array``.

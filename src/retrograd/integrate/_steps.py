@@ -9,11 +9,11 @@ from retrograd import arrays
 from retrograd._modes import within
 from retrograd.autograd._wrap import wrap
 from retrograd.func._jacobians import jacfwd
+from retrograd.func._programs import Evaluation
 from retrograd.func._reverse import vjp
 from retrograd.ops._operation import raw
 from retrograd.ops.shapes import slicing
 from retrograd.optimize._implicit import Problem, Solution
-from retrograd.optimize._programs import Evaluation
 from retrograd.tensor._limits import finfo
 from retrograd.tensor._tensor import Tensor
 

@@ -15,6 +15,7 @@ from retrograd import arrays
 from retrograd.autograd.function import Function
 from retrograd.func._forward import jvp
 from retrograd.func._jacobians import jacfwd
+from retrograd.func._programs import Evaluation
 from retrograd.func._reverse import vjp
 from retrograd.integrate._steps import Explicit, Implicit
 from retrograd.ops._operation import raw
@@ -22,7 +23,7 @@ from retrograd.ops.linear import stack
 from retrograd.ops.shapes import slicing
 from retrograd.optimize._captures import Parameters, outside
 from retrograd.optimize._equations import vector
-from retrograd.optimize._programs import Evaluation, kept
+from retrograd.optimize._programs import kept
 from retrograd.tensor._tensor import Tensor
 
 MOST_KNOWN = 1000  # solutions whose steps are kept, such as those of a batch

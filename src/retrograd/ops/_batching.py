@@ -210,10 +210,11 @@ class BatchLevel(Level):
             self.take_in(target)
 
     def write(self, target: Any, result: Any, moves: bool = True) -> None:
+        memory = target.value if moves else target.value.detach()
         if target.same or result.same:
-            target.value.copy_(result.value)
+            memory.copy_(result.value)
         else:  # missing dimensions are inserted after the batch dimension
-            target.value.copy_(self.aligned(result, len(target.shape)))
+            memory.copy_(self.aligned(result, len(target.shape)))
 
     def constant(self, x: Any) -> Lifted:
         return Batched(self, x, same=True)

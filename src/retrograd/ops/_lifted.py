@@ -326,7 +326,7 @@ class Level:
 
     def write(self, target: Any, result: Any, moves: bool = True) -> None:
         """Write a result over a value, in the memory of its parts; with its derivatives, unless
-        these are not to move."""
+        these are not to move, at this level or below."""
         raise NotImplementedError
 
     def left_of(self, x: Any) -> Any:

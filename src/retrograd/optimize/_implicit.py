@@ -21,6 +21,7 @@ from retrograd.autograd._wrap import wrap
 from retrograd.autograd.function import Function
 from retrograd.func._forward import jvp
 from retrograd.func._jacobians import jacfwd
+from retrograd.func._programs import Evaluation
 from retrograd.func._reverse import vjp
 from retrograd.func._vectorized import vmap
 from retrograd.ops._lifted import Lifted
@@ -28,7 +29,7 @@ from retrograd.ops._operation import raw
 from retrograd.ops.linear import stack
 from retrograd.optimize._captures import Parameters, outside
 from retrograd.optimize._points import Point
-from retrograd.optimize._programs import Evaluation, kept
+from retrograd.optimize._programs import kept
 from retrograd.tensor._tensor import Tensor
 
 DENSE = 500  # up to how many unknowns the matrix of the linear equations is formed
