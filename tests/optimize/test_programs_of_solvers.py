@@ -14,8 +14,9 @@ import pytest
 
 import retrograd as torch
 import retrograd.compiler  # it is used if it is there
+from retrograd.func import _programs
 from retrograd.integrate import solve_ivp
-from retrograd.optimize import _programs, curve_fit, least_squares, minimize, root
+from retrograd.optimize import curve_fit, least_squares, minimize, root
 
 D = torch.float64
 START = np.tile([-1.2, 1.0], 5)

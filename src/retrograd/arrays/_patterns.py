@@ -409,7 +409,8 @@ class Composed:
         rows, columns = entries(self.pattern)
         number = np.zeros(inputs, np.int64)
         number[self.columns] = np.arange(len(self.columns))
-        self._place = rows * len(self.columns) + number[columns]
+        self._place = number[columns]
+        self._place += rows * len(self.columns)
         self._cleared = np.flatnonzero(both.data == 1)
         self._sums = np.flatnonzero((both.data & 1).view(bool))
 
