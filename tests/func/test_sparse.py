@@ -3,7 +3,10 @@ agree with dense derivatives."""
 
 from __future__ import annotations
 
+import copy
+import pickle
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -326,6 +329,27 @@ def test_later_evaluations_of_hessians_and_of_what_cannot_be_a_program(
         assert len(calls) > before
     assert hess._products.function.last is not None
     assert watched._products.function.eager_because is not None
+
+
+def coupled(x: Any) -> Any:
+    return x[1:] * x[:-1].sin()
+
+
+def total(x: Any) -> Any:
+    return coupled(x).sum()
+
+
+@pytest.mark.parametrize("make", [partial(sparse_jacobian), partial(sparse_jacobian, mode="both"),
+                                  partial(sparse_hessian)])  # fmt: skip
+def test_copies_and_pickles(make: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_programs, "LOADING", 0.0)
+    x = points(8)
+    matrix = make(total if make.func is sparse_hessian else coupled, x)
+    for _ in range(5):  # before and after it has become a program
+        wanted = matrix(x).data
+        again = pickle.loads(pickle.dumps(matrix))
+        assert_array_equal(again(x).data, wanted)
+        assert_array_equal(copy.deepcopy(again)(x).data, wanted)
 
 
 def test_forms_and_chunks() -> None:

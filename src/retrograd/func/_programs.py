@@ -31,7 +31,8 @@ class Evaluation:
     """
 
     def __init__(self, function: Callable[..., Any], kind: str) -> None:
-        self.function: Callable[..., Any] = function
+        self.function: Any = function
+        self._kind = kind
         self._left = CALLS[kind]
         self._seconds = 0.0
         self._is_program = False
@@ -48,3 +49,8 @@ class Evaluation:
         ):
             self.function, self._is_program = Plug.compiler().Quiet(self.function), True
         return found
+
+    def __reduce__(self) -> Any:
+        """A copy, and what a pickle holds, is eager at first."""
+        function = self.function.compiled_function if self._is_program else self.function
+        return Evaluation, (function, self._kind)

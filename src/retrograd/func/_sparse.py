@@ -4,6 +4,7 @@ directional derivatives."""
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from retrograd import arrays
@@ -109,12 +110,16 @@ class Seeds:
         found: Tensor = wrap(coloring.seeds(self.colors, dtype)).reshape(-1, *self.shape)
         return found
 
-    def push(self, func: Callable[[Tensor], Any], x: Tensor, chunk_size: int | None) -> Tensor:
+    def push(self, func: Callable[[Tensor], Any], chunk_size: int | None, x: Tensor) -> Tensor:
         """The products with the Jacobian of ``func``, a row for each colour."""
         seeds = self(raw(x).dtype)
         push = vmap(lambda v: jvp(func, (x,), (v,))[1], chunk_size=chunk_size)
         found: Tensor = push(seeds).reshape(len(seeds), -1)
         return found
+
+    def curve(self, func: Callable[[Tensor], Any], chunk_size: int | None, x: Tensor) -> Tensor:
+        """The products with the Hessian of ``func``."""
+        return self.push(grad(func), chunk_size, x)
 
 
 class Products:
@@ -149,7 +154,7 @@ class Products:
         each colour."""
         forward = reverse = None
         if self.column_seeds.count:
-            forward = self.column_seeds.push(func, x, self.chunk_size)
+            forward = self.column_seeds.push(func, self.chunk_size, x)
         if self.row_seeds.count:
             seeds = self.row_seeds(raw(x).dtype)
             _, pull = vjp(func, x)
@@ -184,7 +189,7 @@ class SparseJacobian(_Compressed):
         self.local = local
         self._input = tuple(x.shape)
         self._method = method
-        self._compressed = evaluation(lambda x: method.compressed(func, x), compile, chunk_size)
+        self._compressed = evaluation(partial(method.compressed, func), compile, chunk_size)
         self.mode: str = method.mode
         self.column_colors, self.row_colors = method.column_colors, method.row_colors
 
@@ -242,10 +247,8 @@ class SparseHessian(_Compressed):
         self._input = tuple(x.shape)
         self._recovery = symmetric.recovery(pattern, mode, order)
         self.colors = self._recovery.colors
-        seeds = Seeds(self.colors, self._input)
-        self._products = evaluation(
-            lambda x: seeds.push(grad(func), x, chunk_size), compile, chunk_size
-        )
+        products = partial(Seeds(self.colors, self._input).curve, func, chunk_size)
+        self._products = evaluation(products, compile, chunk_size)
         self.mode = self._recovery.name
 
     @property
