@@ -48,7 +48,9 @@ def mm(sparse: Any, dense: Any) -> Any:
         dense: A matrix or a vector.
 
     Returns:
-        A dense Tensor, or a sparse one if both are, differentiable by both.
+        A dense Tensor, or a sparse one if both are, differentiable by both. The gradient by
+        ``sparse`` leads to the entries that are stored; that of ``sparse @ dense`` leads to all
+        elements of a dense tensor that ``sparse`` was made from.
 
     Example:
         >>> values = torch.tensor([3.0, 4.0], requires_grad=True)
@@ -57,10 +59,28 @@ def mm(sparse: Any, dense: Any) -> Any:
         >>> values.grad
         tensor([2., 1.])
     """
+    return sparse._times(dense, masked=True) if isinstance(sparse, SparseTensor) else sparse @ dense
+
+
+def spmm(sparse: Any, dense: Any) -> Any:
+    """The product of a sparse matrix and a dense or sparse matrix, or a vector: ``torch.mm``.
+
+    Args:
+        sparse: A sparse matrix.
+        dense: A matrix or a vector.
+
+    Returns:
+        ``sparse @ dense``.
+
+    Example:
+        >>> torch.spmm(torch.eye(2).to_sparse(), torch.ones(2, 1))
+        tensor([[1.],
+                [1.]])
+    """
     return sparse @ dense
 
 
-spmm = dsmm = mm  # as PyTorch calls it in the main namespace
+dsmm = spmm
 
 
 def addmm(mat: Any, mat1: Any, mat2: Any, *, beta: Any = 1, alpha: Any = 1) -> Tensor:
@@ -82,7 +102,7 @@ def addmm(mat: Any, mat1: Any, mat2: Any, *, beta: Any = 1, alpha: Any = 1) -> T
         tensor([[4.],
                 [4.]])
     """
-    result: Tensor = beta * mat + alpha * (mat1 @ mat2)
+    result: Tensor = beta * mat + alpha * mm(mat1, mat2)
     return result
 
 
@@ -165,7 +185,7 @@ def sum(  # noqa: A001 - as PyTorch calls it
         >>> torch.sparse.sum(a, 1).to_dense()
         tensor([3., 9.])
     """
-    return input.sum(dim, dtype)
+    return input._masked_sum(dim, dtype)
 
 
 def spsolve(sparse: SparseTensor, right: Tensor) -> Tensor:

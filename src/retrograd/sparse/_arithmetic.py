@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -12,7 +13,7 @@ from retrograd.autograd._wrap import wrap
 from retrograd.ops._operation import raw
 from retrograd.ops.linear import cat, stack
 from retrograd.sparse._layouts import BLOCKED, sparse_coo, sparse_csr
-from retrograd.sparse._products import Product
+from retrograd.sparse._products import Product, Stored, WholeProduct
 from retrograd.tensor._tensor import Tensor
 
 
@@ -30,6 +31,7 @@ class Arithmetic:
     _made: Callable[..., Any]
     _with: Callable[..., Any]
     _become: Callable[..., Any]
+    _whole: Callable[[], Tensor] | None
 
     def _in_layout_of(self: Any, other: Any) -> Any:
         """The same tensor in the layout of another, and in blocks of the same shape."""
@@ -53,12 +55,13 @@ class Arithmetic:
             return a.to_sparse().add(b.to_sparse(), alpha=alpha)._in_layout_of(a)
         more = b._entries if isinstance(alpha, int) and alpha == 1 else b._entries * alpha
         if arrays.sparse.same(a._places, b._places):
-            return a._with(a._entries + more)
+            return derived(a._with(a._entries + more), lambda x, y: x + y * alpha, a, b)
         if a.layout != sparse_coo:
             return a.to_sparse().add(b.to_sparse(), alpha=alpha)._in_layout_of(a)
         both = a._made(arrays.concatenate((a._places, b._places), 1),
                        cat([a._entries, more], dim=0), a.shape)  # fmt: skip
-        return both.coalesce() if a._coalesced and b._coalesced else both
+        both = both.coalesce() if a._coalesced and b._coalesced else both
+        return derived(both, lambda x, y: x + y * alpha, a, b)
 
     def sub(self: Any, other: Any, *, alpha: Any = 1) -> Any:
         """The difference to a sparse tensor of the same shape."""
@@ -69,7 +72,7 @@ class Arithmetic:
             return self.add(dense)  # which is refused
         if not isinstance(dense, Tensor):
             return NotImplemented
-        return dense + self.to_dense() * alpha
+        return dense + self.to_dense(masked_grad=False) * alpha
 
     def mul(self: Any, other: Any) -> Any:
         """The product with a number, or with a tensor of the same shape, element by element."""
@@ -81,12 +84,15 @@ class Arithmetic:
                 arrays.sparse.flat(x._places, x._sizes) for x in (a, b)
             ])  # fmt: skip
             values = a._entries[wrap(of_a)] * b._entries[wrap(of_b)]
-            return self._made(a._places[:, of_a], values, self.shape, True, self.layout)
+            made = self._made(a._places[:, of_a], values, self.shape, True, self.layout)
+            return derived(made, operator.mul, a, b)
         if isinstance(other, Tensor) and other.ndim:
             if self._block:
                 return self.to_sparse().mul(other)._in_layout_of(self)
-            return self._with(self._entries * taken(other.expand(self.shape), self._places))
-        return self._with(self._entries * other)
+            made = self._with(self._entries * taken(other.expand(self.shape), self._places))
+        else:
+            made = self._with(self._entries * other)
+        return derived(made, lambda x: x * other, self)
 
     def div(self: Any, other: Any, *, rounding_mode: Any = None) -> Any:
         """The quotient by a number."""
@@ -96,16 +102,17 @@ class Arithmetic:
                 f"{list(other.shape)} for divisor)"
             )
         whole = self if rounding_mode is None or self.layout != sparse_coo else self.coalesce()
-        return whole._with(whole._entries.div(other, rounding_mode=rounding_mode))
+        made = whole._with(whole._entries.div(other, rounding_mode=rounding_mode))
+        return derived(made, lambda x: x.div(other, rounding_mode=rounding_mode), self)
 
     def pow(self: Any, exponent: Any) -> Any:
         """The power of each value."""
         whole = self.coalesce() if self.is_sparse else self
-        return whole._with(whole._entries**exponent)
+        return derived(whole._with(whole._entries**exponent), lambda x: x**exponent, self)
 
     def neg(self: Any) -> Any:
         """The tensor with the other sign."""
-        return self._with(-self._entries)
+        return derived(self._with(-self._entries), operator.neg, self)
 
     def norm(self: Any, p: Any = 2) -> Any:
         """The norm of all values."""
@@ -117,11 +124,17 @@ class Arithmetic:
 
     def sum(self: Any, dim: Any = None, dtype: Any = None) -> Any:
         """The sum over all dimensions or some."""
+        if dim is None and self._whole is not None:
+            return self._whole().sum(dtype=dtype)
+        return self._masked_sum(dim, dtype)
+
+    def _masked_sum(self: Any, dim: Any, dtype: Any) -> Any:
+        """The sum, whose gradient leads to what is stored."""
         values = self._entries if dtype is None else self._entries.to(dtype)
         if dim is None:
             return values.sum()
         if self.layout in BLOCKED:
-            return self.to_sparse().sum(dim, dtype)
+            return self.to_sparse()._masked_sum(dim, dtype)
         dims = sorted({d % self.ndim for d in (dim if isinstance(dim, (tuple, list)) else (dim,))})
         inside = [d - self.sparse_dim() + 1 for d in dims if d >= self.sparse_dim()]
         values = values.sum(inside) if inside else values
@@ -156,23 +169,38 @@ class Arithmetic:
 
     def mm(self: Any, other: Any) -> Any:
         """The product with a matrix or a vector; sparse if both are."""
+        if self._whole is None or _is_sparse(other):
+            return self._times(other)
+        entries = self.to_sparse().coalesce()  # as often as ``_whole`` has them
+        _check_product(entries, other)
+        columns = other if other.ndim == 2 else other[:, None]
+        stored = Stored(entries._structure, arrays.asarray(entries._entries.detach()._array()))
+        found: Tensor = WholeProduct.apply(self._whole(), columns, stored)
+        return found if other.ndim == 2 else found[:, 0]
+
+    mv = matmul = mm
+
+    def _times(self: Any, other: Any, masked: bool = False) -> Any:
+        """The product, whose gradient leads to what is stored."""
         if self.layout in BLOCKED:
-            return self.to_sparse().mm(other)
+            return self.to_sparse()._times(other, masked)
         if _is_sparse(other):
-            return self._times_sparse(other)
+            return self._times_sparse(other, masked)
         _check_product(self, other)
         columns = other if other.ndim == 2 else other[:, None]
         found: Tensor = Product.apply(self._entries, columns, self._structure)
         return found if other.ndim == 2 else found[:, 0]
 
-    mv = matmul = mm
-
-    def _times_sparse(self: Any, other: Any) -> Any:
+    def _times_sparse(self: Any, other: Any, masked: bool) -> Any:
         (rows, inner), (same, columns) = self._places, other.to_sparse()._places
         of_a, of_b = arrays.sparse.pairs(inner, same)
         places = arrays.stack((rows[of_a], columns[of_b]))
         values = self._entries[wrap(of_a)] * other.to_sparse()._entries[wrap(of_b)]
         found = self._made(places, values, (self.shape[0], other.shape[1])).coalesce()
+        if not masked:
+            found = derived(found, operator.matmul, self, other)
+            if found._whole is not None:  # the gradient of an entry leads to all of a row
+                found._entries = taken(found._whole(), found._places)
         return found if self.layout == sparse_coo else found.to_sparse(layout=sparse_csr)
 
     def bmm(self: Any, mat2: Tensor) -> Tensor:
@@ -249,6 +277,16 @@ class Arithmetic:
         return method(*args, **named)
 
 
+def derived(made: Any, function: Callable[..., Any], *sources: Any) -> Any:
+    """A sparse tensor that was computed from others, with the way in which its gradient leads to
+    elements of dense tensors that these do not store: ``function`` of the dense forms."""
+    if any([x._whole is not None for x in sources]):
+        # What they are now: they may be written to in place.
+        wholes = [x._whole or x._with(x._entries).to_dense for x in sources]
+        made._whole = lambda: function(*[whole() for whole in wholes])
+    return made
+
+
 def empty_like(x: Any) -> Any:
     """A sparse tensor like another one, without entries."""
     none = arrays.zeros((x.sparse_dim(), 0), arrays.int64)
@@ -301,7 +339,8 @@ def joined(tensors: Sequence[Any], dim: int = 0) -> Any:
     shape = [*first.shape[:dim], before, *first.shape[dim + 1 :]]
     values = cat([x._entries for x in tensors], dim=0)
     ordered = dim == 0 and all(x._coalesced for x in tensors)
-    return first._made(arrays.concatenate(places, 1), values, shape, ordered)
+    made = first._made(arrays.concatenate(places, 1), values, shape, ordered)
+    return derived(made, lambda *wholes: cat(wholes, dim=dim), *tensors)
 
 
 def _with_product(input: Tensor, mat1: Any, mat2: Any, *, beta: Any = 1, alpha: Any = 1) -> Tensor:
@@ -328,7 +367,8 @@ _FUNCTIONS: dict[str, Callable[..., Any]] = {
 def _of_values(name: str, ordered: bool) -> Callable[..., Any]:
     def method(self: Any, *args: Any, **kwargs: Any) -> Any:
         whole = self.coalesce() if ordered and self.layout == sparse_coo else self
-        return whole._with(getattr(whole._entries, name)(*args, **kwargs))
+        made = whole._with(getattr(whole._entries, name)(*args, **kwargs))
+        return derived(made, lambda x: getattr(x, name)(*args, **kwargs), self)
 
     method.__name__ = name
     method.__doc__ = f"``{name}`` of the values; what is not stored stays zero."

@@ -8,6 +8,7 @@ from typing import Any
 
 from retrograd import arrays
 from retrograd.autograd._wrap import wrap
+from retrograd.ops._operands import is_lifted
 from retrograd.ops._operation import raw
 from retrograd.sparse._arithmetic import empty_like, masked
 from retrograd.sparse._layouts import (
@@ -253,7 +254,9 @@ def to_sparse(
     x: Tensor, sparse_dim: Any = None, *, layout: Any = sparse_coo, blocksize: Any = None,
     dense_dim: int | None = None,
 ) -> SparseTensor:  # fmt: skip
-    """The elements of a tensor that are not zero. The values lead back to the tensor.
+    """The elements of a tensor that are not zero. Gradients of what is computed with ``values()``,
+    ``to_dense()`` and ``torch.sparse`` lead back to these elements; those of products (``@``,
+    ``mm``, ``addmm``) and sums with dense tensors lead to all elements.
 
     Args:
         x: A tensor.
@@ -278,7 +281,10 @@ def to_sparse(
     places = arrays.sparse.nonzero(arrays.asarray(x.detach()._array()), dims)
     values = x[tuple(wrap(row) for row in places)] if dims else x[None][: places.shape[1]]
     made = SparseTensor(places, values, x.shape, True).to_sparse(layout=layout, blocksize=blocksize)
-    return masked(x, made) if layout in BLOCKED else made
+    made = masked(x, made) if layout in BLOCKED else made
+    if x.requires_grad or is_lifted(x):
+        made._whole = lambda: x
+    return made
 
 
 def empty(size: Any, layout: Any, *, requires_grad: bool = False, **options: Any) -> SparseTensor:

@@ -1,10 +1,14 @@
 """Products and solutions with sparse matrices: differentiable by the values and by the dense side,
-to any order and under all transforms."""
+to any order and under all transforms.
+
+``Product`` leads to the entries that are stored, as ``torch.sparse.mm`` does. ``WholeProduct`` leads
+to all elements, as ``@`` does for a sparse matrix that was made from a dense one."""
 
 from __future__ import annotations
 
 from typing import Any
 
+from retrograd import arrays
 from retrograd.autograd._wrap import wrap
 from retrograd.autograd.function import Function
 from retrograd.ops._lifted import by_kernel
@@ -75,6 +79,56 @@ class Product(Function):
     @staticmethod
     def vmap(info: Any, in_dims: Any, *args: Any, **_: Any) -> Any:
         return _Batched.apply_to(Product, info, in_dims, args)
+
+
+class Stored:
+    """The entries of a matrix with values that are not differentiated."""
+
+    def __init__(self, structure: Any, values: Any) -> None:
+        self.structure, self.values = structure, values
+
+    @property
+    def adjoint(self) -> Stored:
+        return Stored(self.structure.transposed, arrays.conj(self.values))
+
+
+class WholeProduct(Function):
+    """A sparse matrix times a dense one, differentiable by all elements of the matrix, stored or
+    not: ``whole`` is the matrix in dense form, of which nothing but the history is looked at."""
+
+    @staticmethod
+    def forward(whole: Tensor, dense: Tensor, stored: Stored) -> Tensor:
+        times = stored.structure.times
+        result: Tensor = wrap(by_kernel(times, stored.values, raw(dense)))
+        return result
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
+        whole, dense, ctx.stored = inputs
+        ctx.save_for_backward(whole, dense)
+        ctx.save_for_forward(whole, dense)
+
+    @staticmethod
+    def backward(ctx: Any, g: Tensor) -> Any:
+        whole, dense = ctx.saved_tensors
+        by_whole, by_dense, _ = ctx.needs_input_grad
+        return (
+            g @ dense.mH if by_whole else None,
+            WholeProduct.apply(whole.mH, g, ctx.stored.adjoint) if by_dense else None,
+            None,
+        )
+
+    @staticmethod
+    def jvp(ctx: Any, of_whole: Any, of_dense: Any, _: Any) -> Any:
+        whole, dense = ctx.saved_tensors
+        return _total(
+            None if of_whole is None else of_whole @ dense,
+            None if of_dense is None else WholeProduct.apply(whole, of_dense, ctx.stored),
+        )
+
+    @staticmethod
+    def vmap(info: Any, in_dims: Any, *args: Any, **_: Any) -> Any:
+        return _Batched.apply_to(WholeProduct, info, in_dims, args)
 
 
 class Solution(Function):

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import Any, NoReturn
 
@@ -14,7 +14,7 @@ from retrograd import arrays
 from retrograd.arrays import _format, dtypes
 from retrograd.autograd._wrap import wrap
 from retrograd.ops._operation import raw
-from retrograd.sparse._arithmetic import Arithmetic, added
+from retrograd.sparse._arithmetic import Arithmetic, added, derived
 from retrograd.sparse._layouts import (
     BLOCKED,
     COMPRESSED,
@@ -74,6 +74,9 @@ class SparseTensor(Arithmetic, Tensor):
         self._places, self._entries, self._shape = indices, values, Size(shape)
         self._coalesced, self.layout = coalesced or indices.shape[1] < 2, layout
         self._leaf = leaf or not values.requires_grad
+        # For a tensor that was made from a dense one: its dense form, whose history leads to the
+        # elements that are not stored, too.
+        self._whole: Callable[[], Tensor] | None = None
 
     def _made(self, *args: Any, **kwargs: Any) -> SparseTensor:
         return SparseTensor(*args, **kwargs)
@@ -262,10 +265,19 @@ class SparseTensor(Arithmetic, Tensor):
             return self
         numbers, which = arrays.sparse.distinct(arrays.sparse.flat(self._places, self._sizes))
         places = arrays.sparse.unflat(numbers, self._sizes)
-        return SparseTensor(places, added(self._entries, which, len(numbers)), self.shape, True)
+        made = SparseTensor(places, added(self._entries, which, len(numbers)), self.shape, True)
+        return self._passed_on(made)
+
+    def _passed_on(self, made: SparseTensor) -> SparseTensor:
+        """The same tensor in another form."""
+        made._whole = self._whole
+        return made
 
     def to_dense(self, dtype: Any = None, *, masked_grad: Any = None) -> Tensor:
-        """The tensor with all its elements."""
+        """The tensor with all its elements. The gradient leads to those that are stored; with
+        ``masked_grad=False``, and if the tensor was made from a dense one, to all."""
+        if self._whole is not None and masked_grad is False:
+            return self._whole().to(self.dtype if dtype is None else dtype, copy=True)
         values = self._entries if dtype is None else self._entries.to(dtype)
         numbers = arrays.sparse.flat(self._places, self._sizes)
         found = added(values, numbers, math.prod(self._sizes))
@@ -290,13 +302,18 @@ class SparseTensor(Arithmetic, Tensor):
         if self._block:
             places = arrays.sparse.inside_blocks(self._places, self._block)
             values = self._entries.flatten(0, 2)
-            return SparseTensor(places, values, self.shape)
-        return SparseTensor(self._places, self._entries, self.shape,
-                            self._coalesced and self.layout != sparse_csc)  # fmt: skip
+            return self._passed_on(SparseTensor(places, values, self.shape))
+        if self.layout == sparse_coo:
+            return self
+        ordered = self._coalesced and self.layout != sparse_csc
+        return self._passed_on(SparseTensor(self._places, self._entries, self.shape, ordered))
 
     to_sparse_coo = to_sparse
 
     def _to_compressed(self, layout: Any, blocksize: Any = None) -> SparseTensor:
+        return self._passed_on(self._compress(layout, blocksize))
+
+    def _compress(self, layout: Any, blocksize: Any) -> SparseTensor:
         """A matrix row by row or column by column, by entries or by blocks."""
         name = f"to_{str(layout).removeprefix('torch.')}"
         if self.sparse_dim() != 2:
@@ -338,14 +355,16 @@ class SparseTensor(Arithmetic, Tensor):
 
     def clone(self, *, memory_format: Any = None) -> SparseTensor:
         """A copy with the same history."""
-        return self._with(self._entries.clone())
+        return self._passed_on(self._with(self._entries.clone()))
 
     def to(self, *args: Any, **kwargs: Any) -> SparseTensor:
         """The tensor with values of another dtype."""
         if args and isinstance(args[0], SparseTensor):
             args = (args[0].dtype, *args[1:])
         values = self._entries.to(*args, **kwargs)
-        return self if values is self._entries else self._with(values)
+        if values is self._entries:
+            return self
+        return derived(self._with(values), lambda x: x.to(*args, **kwargs), self)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> SparseTensor:
         copied = self._with(copy.deepcopy(self._entries, memo), leaf=self.is_leaf)
@@ -374,8 +393,9 @@ class SparseTensor(Arithmetic, Tensor):
             raise RuntimeError("permute: dense dimensions of a sparse tensor stay in their order")
         turned = order[:2] == [1, 0]
         values = self._entries.transpose(1, 2) if self._block and turned else self._entries
-        return SparseTensor(self._places[order[:count]], values, [self.shape[d] for d in order],
+        made = SparseTensor(self._places[order[:count]], values, [self.shape[d] for d in order],
                             layout=TRANSPOSED[self.layout] if turned else self.layout)  # fmt: skip
+        return derived(made, lambda x: x.permute(order), self)
 
     def transpose(self, dim0: int, dim1: int) -> SparseTensor:
         """The tensor with two sparse dimensions exchanged."""
@@ -397,7 +417,8 @@ class SparseTensor(Arithmetic, Tensor):
         dim %= self.ndim + 1
         shape = [*self.shape[:dim], 1, *self.shape[dim:]]
         places = arrays.sparse.with_zeros(self._places, dim)
-        return SparseTensor(places, self._entries, shape, self._coalesced)
+        made = SparseTensor(places, self._entries, shape, self._coalesced)
+        return derived(made, lambda x: x.unsqueeze(dim), self)
 
     def index_select(self, dim: int, index: Tensor) -> SparseTensor:
         """The slices at given indices of a sparse dimension."""
@@ -407,7 +428,8 @@ class SparseTensor(Arithmetic, Tensor):
         places = self._places[:, old]
         places[dim] = new
         shape = [*self.shape[:dim], len(index), *self.shape[dim + 1 :]]
-        return SparseTensor(places, self._entries[wrap(old)], shape)
+        made = SparseTensor(places, self._entries[wrap(old)], shape)
+        return derived(made, lambda x: x.index_select(dim, index), self)
 
     def select(self, dim: int, index: int) -> Any:
         """The slice at one index of a dimension."""
@@ -416,7 +438,8 @@ class SparseTensor(Arithmetic, Tensor):
         dim %= self.ndim
         if dim >= self.sparse_dim():
             kept = self._entries.select(dim - self.sparse_dim() + 1, index)
-            return self._with(kept, shape=[*self.shape[:dim], *self.shape[dim + 1 :]])
+            made = self._with(kept, shape=[*self.shape[:dim], *self.shape[dim + 1 :]])
+            return derived(made, lambda x: x.select(dim, index), self)
         size = self.shape[dim]
         if not -size <= index < size:
             raise IndexError(
@@ -427,6 +450,7 @@ class SparseTensor(Arithmetic, Tensor):
         places = arrays.sparse.without(self._places[:, old], dim)
         shape = [*self.shape[:dim], *self.shape[dim + 1 :]]
         found = SparseTensor(places, self._entries[wrap(old)], shape, self._coalesced)
+        derived(found, lambda x: x.select(dim, index), self)
         return found if found.sparse_dim() else found.to_dense()
 
     def __getitem__(self, index: Any) -> Any:
