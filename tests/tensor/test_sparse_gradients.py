@@ -1,4 +1,4 @@
-"""Which elements gradients through sparse tensors lead to: all of a dense tensor, or the stored ones.
+"""Which elements gradients through sparse tensors lead to: all of a dense tensor, or the stored.
 
 PyTorch takes an element that is not stored for a zero in products and sums, whose gradients lead to
 all elements, and for something absent in ``torch.sparse`` and ``to_dense``."""

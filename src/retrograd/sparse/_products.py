@@ -1,8 +1,9 @@
 """Products and solutions with sparse matrices: differentiable by the values and by the dense side,
 to any order and under all transforms.
 
-``Product`` leads to the entries that are stored, as ``torch.sparse.mm`` does. ``WholeProduct`` leads
-to all elements, as ``@`` does for a sparse matrix that was made from a dense one."""
+Gradients of ``Product`` lead to the entries that are stored, as those of ``torch.sparse.mm`` do.
+Those of ``WholeProduct`` lead to all elements, as those of ``@`` do for a sparse matrix that was made
+from a dense one."""
 
 from __future__ import annotations
 
