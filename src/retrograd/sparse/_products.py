@@ -2,8 +2,8 @@
 to any order and under all transforms.
 
 Gradients of ``Product`` lead to the entries that are stored, as those of ``torch.sparse.mm`` do.
-Those of ``WholeProduct`` lead to all elements, as those of ``@`` do for a sparse matrix that was made
-from a dense one."""
+Those of ``WholeProduct`` lead to all elements, as those of ``@`` do for a sparse matrix that was
+made from a dense one."""
 
 from __future__ import annotations
 
