@@ -373,7 +373,8 @@ def _difference(expected: Any, actual: Any) -> str:
         return ""
     if exact or not expected.size:
         return f"{actual.ravel()[:4]} in place of {expected.ravel()[:4]}"
-    worst = np.argmax(np.nan_to_num(np.abs(actual - expected), nan=np.inf))
+    agrees = np.isclose(actual, expected, rtol=tolerance, atol=tolerance, equal_nan=True)
+    worst = np.argmax(np.where(agrees, 0, np.nan_to_num(np.abs(actual - expected), nan=np.inf)))
     return f"{actual.ravel()[worst]:.8g} in place of {expected.ravel()[worst]:.8g}"
 
 

@@ -129,9 +129,8 @@ class Built:
             warnings.simplefilter("ignore", UserWarning)
             try:
                 value = compute(self.distribution, self.library)
-            except (NotImplementedError, RuntimeError, ValueError, AttributeError) as error:
-                kind = NotImplementedError if isinstance(error, AttributeError) else type(error)
-                return kind.__name__, []
+            except (NotImplementedError, RuntimeError, ValueError) as error:
+                return type(error).__name__, []
         if not isinstance(value, self.library.Tensor):
             return value, []
         gradients: list[Any] = []

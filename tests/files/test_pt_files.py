@@ -479,6 +479,9 @@ PICKLES: dict[str, tuple[bytes, str]] = {
                 "not text"),
     "a size of strings": (b"\x80\x02ctorch\nSize\n(X\x01\x00\x00\x00at\x85R.", "integers only"),
     "a device that is not": (b"\x80\x02ctorch\ndevice\nK\x01\x85R.", "a device is described"),
+    "a device of no name": (b"\x80\x02ctorch\ndevice\nX\x03\x00\x00\x00xyz\x85R.", "device 'xyz'"),
+    "a tensor about a tensor": (
+        b"\x80\x02" + FLOATS + FLOATS + b"tRtR.", "what is said about a tensor is wrong"),
     "no storage": (SIZE.replace(b"X\x01\x00\x00\x000", b"X\x01\x00\x00\x009"), "no member 'd"),
     "a storage elsewhere": (SIZE.replace(b"X\x01\x00\x00\x000", b"X\x07\x00\x00\x00../data"),
                             "no member"),

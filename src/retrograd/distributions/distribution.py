@@ -323,7 +323,10 @@ class ExponentialFamily(Distribution):
         True
     """
 
-    _mean_carrier_measure: Any
+    def _unknown(self) -> Any:
+        raise NotImplementedError
+
+    _mean_carrier_measure: Any = property(_unknown)
 
     @property
     def _natural_params(self) -> tuple[Any, ...]:

@@ -90,7 +90,10 @@ def _size(*sizes: Any) -> Size:
 def _device(kind: Any, index: Any = None) -> device:
     if type(kind) is not str or not (index is None or type(index) is int):
         raise ValueError("a device is described in the wrong way")
-    return device(kind[:40], index)
+    try:
+        return device(kind[:40], index)
+    except RuntimeError as error:
+        raise ValueError(f"it names the device {kind[:40]!r}, which PyTorch does not have") from error
 
 
 # -- tensors -----------------------------------------------------------------------------------

@@ -134,6 +134,8 @@ def rebuilt(storage: Any, offset: Any, shape: Any, stride: Any, kind: Kind | Non
         raise ValueError("a tensor has no storage")
     kind = storage.kind if kind is None else kind
     _check_layout(offset, shape, stride, kind)
+    if not (metadata is None or isinstance(metadata, dict)):
+        raise ValueError("what is said about a tensor is wrong")
     bits = dict(metadata or {})
     conj, neg = bits.pop("conj", False), bits.pop("neg", False)
     if bits or type(conj) is not bool or type(neg) is not bool or type(requires_grad) is not bool:
