@@ -1,4 +1,5 @@
-"""``torch.multiprocessing``: Python's own, since tensors are pickled as arrays are.
+"""``torch.multiprocessing``: Python's own. Tensors are copied to other processes, unless they are
+in shared memory (``Tensor.share_memory_``).
 
 >>> from retrograd import multiprocessing
 >>> multiprocessing.get_sharing_strategy()
@@ -16,7 +17,7 @@ __all__ = [*_python.__all__, "get_all_sharing_strategies", "get_sharing_strategy
 
 
 def get_sharing_strategy() -> str:
-    """How tensors are shared: they are not, but copied; this is PyTorch's word."""
+    """How memory is shared after ``share_memory_``: by file descriptors."""
     return "file_descriptor"
 
 
@@ -26,7 +27,7 @@ def get_all_sharing_strategies() -> set[str]:
 
 
 def set_sharing_strategy(new_strategy: str) -> None:
-    """Say how tensors are to be shared. They are copied."""
+    """Say how tensors are to be shared, which is always by file descriptors."""
     assert new_strategy in get_all_sharing_strategies()
 
 

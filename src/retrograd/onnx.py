@@ -6,6 +6,11 @@ from typing import Any, NoReturn
 
 __all__ = ["export", "is_in_onnx_export"]
 
+_ONNX = (
+    "retrograd does not write ONNX files: save the weights by torch.save(model.state_dict(), "
+    "'state.pt'), load them into the same model in PyTorch, and export that."
+)
+
 
 def export(model: Any, *args: Any, **kwargs: Any) -> NoReturn:
     """Raises NotImplementedError: there is no export to ONNX.
@@ -18,10 +23,7 @@ def export(model: Any, *args: Any, **kwargs: Any) -> NoReturn:
     Returns:
         Nothing.
     """
-    raise NotImplementedError(
-        "retrograd does not write ONNX files: save the weights by torch.save(model.state_dict(), "
-        "'state.pt'), load them into the same model in PyTorch, and export that."
-    )
+    raise NotImplementedError(_ONNX)
 
 
 def is_in_onnx_export() -> bool:
@@ -31,3 +33,9 @@ def is_in_onnx_export() -> bool:
         False.
     """
     return False
+
+
+def __getattr__(name: str) -> NoReturn:
+    error = AttributeError(f"module {__name__!r} has no attribute {name!r}: {_ONNX}")
+    error.name = name
+    raise error

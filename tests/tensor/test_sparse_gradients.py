@@ -139,3 +139,28 @@ def test_written_in_place() -> None:
     np.testing.assert_allclose(y.detach(), (3 * X + np.eye(3)) @ M)
     y.sum().backward()
     np.testing.assert_allclose(x.grad, 3 * np.ones((3, 2)) @ M.T)
+
+
+def test_autograd_grad_by_sparse_tensors() -> None:
+    m = torch.tensor(M, requires_grad=True)
+    s = torch.tensor(X).to_sparse_csr().requires_grad_()
+    by_s, by_m = torch.autograd.grad((torch.sparse.mm(s, m) ** 2).sum(), [s, m])
+    theirs = pytorch.tensor(X).to_sparse().requires_grad_(), pytorch.tensor(M, requires_grad=True)
+    loss = (pytorch.sparse.mm(*theirs) ** 2).sum()
+    expected = pytorch.autograd.grad(loss, theirs)
+    assert by_s.layout == torch.sparse_csr
+    np.testing.assert_allclose(by_s.values(), expected[0].coalesce().values())
+    np.testing.assert_allclose(by_m, expected[1])
+    x = torch.tensor(X, requires_grad=True)
+    made = x.to_sparse()
+    with pytest.raises(RuntimeError, match="made from a dense tensor that requires grad"):
+        torch.autograd.grad((made @ m).sum(), made)
+
+
+def test_transforms_of_sparse_arguments_say_what_to_do() -> None:
+    s = torch.tensor(X).to_sparse()
+    for transform in (torch.func.grad, torch.vmap, torch.func.jacrev):
+        with pytest.raises(NotImplementedError, match=r"made inside of a function that is transf"):
+            transform(lambda s: (s @ torch.tensor(M)).sum())(s)
+    f = lambda v: (torch.sparse_coo_tensor(s.indices(), v, s.shape) @ torch.tensor(M)).sum()
+    np.testing.assert_allclose(torch.func.grad(f)(s.values()), [3, 11, 11, 3, 7])

@@ -8,6 +8,9 @@ from __future__ import annotations
 
 import ctypes
 import importlib
+from importlib import metadata
+
+import numpy as np
 
 # The names in OpenBLAS as NumPy's wheels have it, and as others build it.
 _NAMES = ("scipy_openblas_set_num_threads64_", "openblas_set_num_threads64_",
@@ -26,3 +29,11 @@ def set_threads(count: int) -> bool:
             getattr(library, name)(ctypes.c_int(count))
             return True
     return False
+
+
+def described() -> list[str]:
+    """The versions of NumPy, SciPy and BLAS."""
+    built: dict[str, dict[str, dict[str, str]]] = np.show_config(mode="dicts")  # type: ignore[assignment]
+    blas = built.get("Build Dependencies", {}).get("blas", {})
+    named = f"BLAS {blas.get('name', 'unknown')} {blas.get('version', '')}".rstrip()
+    return [f"NumPy {np.__version__}", f"SciPy {metadata.version('scipy')}", named]

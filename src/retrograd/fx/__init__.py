@@ -7,6 +7,11 @@ from typing import Any, NoReturn
 
 __all__ = ["symbolic_trace", "wrap"]
 
+_GRAPHS = (
+    "retrograd has no torch.fx graphs: torch.compile(f) makes a program of f for its arguments "
+    "that can be printed and saved, and viz.draw(f(x)) draws the graph of a result."
+)
+
 
 def symbolic_trace(root: Any, concrete_args: Any = None) -> NoReturn:
     """Raises NotImplementedError: there are no graphs of ``fx``.
@@ -18,10 +23,7 @@ def symbolic_trace(root: Any, concrete_args: Any = None) -> NoReturn:
     Returns:
         Nothing.
     """
-    raise NotImplementedError(
-        "retrograd has no torch.fx graphs: torch.compile(f) makes a program of f for its arguments "
-        "that can be printed and saved, and viz.draw(f(x)) draws the graph of a result."
-    )
+    raise NotImplementedError(_GRAPHS)
 
 
 def wrap(fn_or_name: Any) -> Any:
@@ -35,3 +37,9 @@ def wrap(fn_or_name: Any) -> Any:
         'len'
     """
     return fn_or_name
+
+
+def __getattr__(name: str) -> NoReturn:
+    error = AttributeError(f"module {__name__!r} has no attribute {name!r}: {_GRAPHS}")
+    error.name = name
+    raise error

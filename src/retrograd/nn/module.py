@@ -248,6 +248,21 @@ class Module(CallableModule):
         """
         return self._apply(lambda x: x.type(dst_type))
 
+    def share_memory(self) -> Self:
+        """Move parameters and buffers to memory that other processes have, too: see
+        ``Tensor.share_memory_``.
+
+        Returns:
+            The module.
+
+        Example:
+            >>> torch.nn.Linear(2, 1).share_memory().weight.is_shared()
+            True
+        """
+        for tensor in (*self.parameters(), *self.buffers()):
+            tensor.share_memory_()
+        return self
+
     def cpu(self) -> Self:
         """Move parameters and buffers to the CPU, where they are unless they are on ``meta``.
 

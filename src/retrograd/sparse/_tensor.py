@@ -39,7 +39,8 @@ class NoArrayError(NotImplementedError, AttributeError):
 
 def _no_array(self: SparseTensor) -> NoReturn:
     raise NoArrayError(
-        "this operation is not there for sparse tensors: use it on x.to_dense(), or on x.values()"
+        "this operation is not there for sparse tensors: use it on x.to_dense(), or on x.values(), "
+        "of which a sparse tensor can be made inside of a function that is transformed"
     )
 
 
@@ -123,6 +124,15 @@ class SparseTensor(Arithmetic, Tensor):
         """The gradient of the values of a leaf, at the same indices."""
         found = self._entries.grad if self.is_leaf else None
         return None if found is None else self._with(found)
+
+    def _differentiated(self) -> Tensor:
+        """What ``autograd.grad`` differentiates by."""
+        if self._whole is not None:
+            raise RuntimeError(
+                "grad: this sparse tensor was made from a dense tensor that requires grad; "
+                "differentiate by that, or make the sparse tensor from a detached one"
+            )
+        return self._entries
 
     def requires_grad_(self, requires_grad: bool = True) -> SparseTensor:
         """Says whether the values require grad."""

@@ -153,12 +153,12 @@ class UntypedStorage:
         return result
 
     def is_shared(self) -> bool:
-        """Whether other processes have the memory, too: no.
+        """Whether other processes have the memory, too.
 
         Returns:
-            False.
+            True after ``share_memory_``.
         """
-        return False
+        return arrays.sharing.memory_of(self._memory) is not None
 
     def __repr__(self) -> str:
         return f"[torch.storage.UntypedStorage(device=cpu) of size {self.nbytes()}]"

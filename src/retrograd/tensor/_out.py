@@ -68,7 +68,8 @@ def write_out(target: Tensor, value: Tensor) -> None:
     far as that goes; under a transform, in memory of its own."""
     shape, before = value._data.shape, (target._data.shape, target._data.dtype)
     if target._data.shape != shape and any(isinstance(x._data, Lifted) for x in (target, value)):
-        target._data = value.new_zeros(shape, dtype=target.dtype)._data
+        like = value if isinstance(value._data, Lifted) else target  # which may be on a device
+        target._data = like.new_zeros(shape, dtype=target.dtype)._data
         if target._meta is not None:
             target._meta.view = None
     elif target._data.shape != shape:

@@ -196,22 +196,37 @@ def _mapped(self: Tensor, function: Callable[..., Any], *others: Tensor) -> Tens
 
 @public("method")
 def share_memory_(self: Tensor) -> Tensor:
-    """Does nothing: the memory stays that of this process, and of those forked from it.
+    """Moves the elements to memory that other processes have, too: those that are forked from this
+    one, and those that the tensor is sent to by ``multiprocessing``. What one process writes, all
+    see. Views that were taken before keep the memory that they have.
 
     Returns:
         The tensor itself.
+
+    Example:
+        >>> torch.ones(2).share_memory_().is_shared()
+        True
     """
+    if isinstance(self._data, Lifted) or is_shared(self):
+        return self
+    if self._is_view():
+        raise RuntimeError("share_memory_: this is a view; share the tensor that it is a view of")
+    self._data = arrays.sharing.shared(_memory(self))
     return self
 
 
 @public("method")
 def is_shared(self: Tensor) -> bool:
-    """Tests whether other processes have the memory, too.
+    """Tests whether the elements are in memory that other processes have, too.
 
     Returns:
-        False.
+        True after ``share_memory_``.
+
+    Example:
+        >>> torch.ones(2).is_shared()
+        False
     """
-    return False
+    return arrays.sharing.memory_of(self._data) is not None
 
 
 @public("method")
