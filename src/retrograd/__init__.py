@@ -170,7 +170,9 @@ _MODULES = (
     "serialization", "signal", "sparse", "special", "storage", "testing", "types", "utils",
     "version", "viz", "xpu",
 )  # fmt: skip
-_PRIVATE = ("_C", "__config__", "_aten", "_dynamo", "_higher_order_ops", "_subclasses", "_utils", "devices")
+_PRIVATE = (
+    "_C", "__config__", "_aten", "_dynamo", "_higher_order_ops", "_subclasses", "_utils", "devices",
+)  # fmt: skip
 _function, _FUNCTIONS = _namespace("retrograd", "torch")
 
 

@@ -45,7 +45,9 @@ def test_what_is_shared() -> None:
     assert x.share_memory_() is x
     assert x.is_shared()
     assert x.tolist() == [[0, 1, 2], [3, 4, 5]]
-    assert x[1:].is_shared() and x.storage().is_shared() and x.untyped_storage().is_shared()
+    assert x[1:].is_shared()
+    assert x.storage().is_shared()
+    assert x.untyped_storage().is_shared()
     for other in (x + 1, x.clone(), copy.deepcopy(x), pickle.loads(pickle.dumps(x))):
         assert not other.is_shared()
     image = torch.zeros(1, 2, 3, 4).to(memory_format=torch.channels_last)
@@ -64,4 +66,5 @@ def test_gradients_of_what_is_shared() -> None:
     assert w.grad.tolist() == [2.0, 4.0]
     with torch.no_grad():
         w -= 0.5 * w.grad
-    assert w.is_shared() and w.tolist() == [0.0, 0.0]
+    assert w.is_shared()
+    assert w.tolist() == [0.0, 0.0]

@@ -37,10 +37,10 @@ if TYPE_CHECKING:
     from retrograd.arrays import _row_blocks as row_blocks
     from retrograd.arrays import _rows as rows
     from retrograd.arrays import _sequences as sequences
+    from retrograd.arrays import _sharing as sharing
     from retrograd.arrays import _sobol as sobol
     from retrograd.arrays import _solvers as solvers
     from retrograd.arrays import _sorting as sorting
-    from retrograd.arrays import _sharing as sharing
     from retrograd.arrays import _sparse as sparse
     from retrograd.arrays import _special as special
     from retrograd.arrays import _statistics as statistics
@@ -67,12 +67,13 @@ _LATER = {
     "updates": "_updates", "recurrent": "_recurrent", "blas": "_blas", "programs": "_programs",
     "coloring": "_coloring", "patterns": "_patterns", "symmetric": "_symmetric",
     "bidirectional": "_bidirectional", "dependencies": "_dependencies", "sharing": "_sharing",
-    "sparse": "_sparse", "protocols": "_protocols", "solvers": "_solvers", "integration": "_integration",
-    "sobol": "_sobol", "narrow": "_narrow", "row_blocks": "_row_blocks",
+    "sparse": "_sparse", "protocols": "_protocols", "solvers": "_solvers",
+    "integration": "_integration", "sobol": "_sobol", "narrow": "_narrow",
+    "row_blocks": "_row_blocks",
 }  # fmt: skip
 __all__ = ["RAW_TYPES", "Raw", "allocator", "bidirectional", "blas", "blocks", "coloring",
            "dependencies", "dtypes", "formatting", "fourier", "images", "integration", "layout",
            "linalg", "narrow", "ndarray", "networks", "normalizing", "patterns", "programs",
-           "protocols", "random", "recurrent", "row_blocks", "rows", "sequences", "sharing", "sobol",
-           "solvers", "sorting", "sparse", "special", "statistics", "symmetric", "updates",
+           "protocols", "random", "recurrent", "row_blocks", "rows", "sequences", "sharing",
+           "sobol", "solvers", "sorting", "sparse", "special", "statistics", "symmetric", "updates",
            "windows"]  # fmt: skip

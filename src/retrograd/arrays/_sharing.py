@@ -5,7 +5,7 @@ from __future__ import annotations
 import mmap
 import os
 import tempfile
-from multiprocessing.reduction import DupFd, ForkingPickler  # type: ignore[attr-defined]
+from multiprocessing.reduction import DupFd, ForkingPickler
 from typing import Any
 
 import numpy as np

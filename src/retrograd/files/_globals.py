@@ -93,7 +93,7 @@ def _device(kind: Any, index: Any = None) -> device:
     try:
         return device(kind[:40], index)
     except RuntimeError as error:
-        raise ValueError(f"it names the device {kind[:40]!r}, which PyTorch does not have") from error
+        raise ValueError(f"it names a device {kind[:40]!r}, which there is not") from error
 
 
 # -- tensors -----------------------------------------------------------------------------------

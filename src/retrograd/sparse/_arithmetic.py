@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 from retrograd import arrays
 from retrograd.arrays import dtypes
@@ -15,6 +15,13 @@ from retrograd.ops.linear import cat, stack
 from retrograd.sparse._layouts import BLOCKED, sparse_coo, sparse_csr
 from retrograd.sparse._products import Product, Stored, WholeProduct
 from retrograd.tensor._tensor import Tensor
+
+Made = TypeVar("Made", bound="Arithmetic")
+
+
+def _own(method: Callable[..., Any]) -> Any:
+    """A method that takes less than the method of the same name of dense tensors."""
+    return method
 
 
 def _is_sparse(x: Any) -> bool:
@@ -114,14 +121,17 @@ class Arithmetic:
         """The tensor with the other sign."""
         return derived(self._with(-self._entries), operator.neg, self)
 
+    @_own
     def norm(self: Any, p: Any = 2) -> Any:
         """The norm of all values."""
         return (self.coalesce() if self.is_sparse else self)._entries.norm(p)
 
+    @_own
     def any(self: Any) -> Any:
         """Whether any element is not zero."""
         return (self.coalesce() if self.is_sparse else self)._entries.any()
 
+    @_own
     def sum(self: Any, dim: Any = None, dtype: Any = None) -> Any:
         """The sum over all dimensions or some."""
         if dim is None and self._whole is not None:
@@ -219,6 +229,7 @@ class Arithmetic:
         """The entries at the indices of another sparse tensor, zero where there is none."""
         return masked(self.to_dense(), mask)
 
+    @_own
     def backward(self: Any, gradient: Any = None, **options: Any) -> None:
         """Differentiates the values, given their gradient."""
         given = gradient._entries if _is_sparse(gradient) else gradient
@@ -277,7 +288,7 @@ class Arithmetic:
         return method(*args, **named)
 
 
-def derived(made: Any, function: Callable[..., Any], *sources: Any) -> Any:
+def derived(made: Made, function: Callable[..., Any], *sources: Any) -> Made:
     """A sparse tensor that was computed from others, with the way in which its gradient leads to
     elements of dense tensors that these do not store: ``function`` of the dense forms."""
     if any([x._whole is not None for x in sources]):

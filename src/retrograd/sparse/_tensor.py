@@ -1,7 +1,5 @@
 """Tensors of which only some entries are stored."""
 
-# mypy: disable-error-code="assignment, misc, no-any-return, override"
-
 from __future__ import annotations
 
 import copy
@@ -27,6 +25,7 @@ from retrograd.sparse._layouts import (
     spelled,
 )
 from retrograd.tensor._calls import NO_OPERANDS
+from retrograd.tensor._memory_formats import layout as Layout
 from retrograd.tensor._overrides import disabled
 from retrograd.tensor._tensor import Size, Tensor
 
@@ -64,16 +63,20 @@ class SparseTensor(Arithmetic, Tensor):
     __torch_function__ = disabled
     is_cuda = is_mkldnn = is_quantized = is_nested = is_meta = False
     _data = _meta = _node = _version_counter = property(_no_array)
+    layout: Layout
+    _entries: Tensor
+    _shape: Size
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Any:
         return object.__new__(cls)
 
     def __init__(
         self, indices: Any, values: Tensor, shape: Sequence[int], coalesced: bool = False,
-        layout: str = sparse_coo, leaf: bool = False,
+        layout: Layout = sparse_coo, leaf: bool = False,
     ) -> None:  # fmt: skip
         self._places, self._entries, self._shape = indices, values, Size(shape)
         self._coalesced, self.layout = coalesced or indices.shape[1] < 2, layout
+        self.is_sparse, self.is_sparse_csr = layout == sparse_coo, layout == sparse_csr
         self._leaf = leaf or not values.requires_grad
         # For a tensor that was made from a dense one: its dense form, whose history leads to the
         # elements that are not stored, too.
@@ -99,16 +102,6 @@ class SparseTensor(Arithmetic, Tensor):
 
     # -- what it is ------------------------------------------------------------------------------
 
-    @property
-    def is_sparse(self) -> bool:
-        """Whether each entry has all of its indices."""
-        return self.layout == sparse_coo
-
-    @property
-    def is_sparse_csr(self) -> bool:
-        """Whether the entries are stored row by row."""
-        return self.layout == sparse_csr
-
     shape = property(lambda self: self._shape, doc="The size of each dimension.")
     dtype = property(lambda self: self._entries.dtype, doc="That of the values.")
     device = property(lambda self: self._entries.device, doc="That of the values.")
@@ -119,11 +112,11 @@ class SparseTensor(Arithmetic, Tensor):
     data = property(lambda self: self.detach(), doc="The same without a history.")
     ndim = property(lambda self: len(self._shape), doc="The number of dimensions.")
 
-    @property
-    def grad(self) -> SparseTensor | None:
-        """The gradient of the values of a leaf, at the same indices."""
+    def _gradient(self) -> SparseTensor | None:
         found = self._entries.grad if self.is_leaf else None
         return None if found is None else self._with(found)
+
+    grad = property(_gradient, doc="The gradient of the values of a leaf, at the same indices.")
 
     def _differentiated(self) -> Tensor:
         """What ``autograd.grad`` differentiates by."""
@@ -187,7 +180,7 @@ class SparseTensor(Arithmetic, Tensor):
         return int(self._places.shape[1])
 
     def __len__(self) -> int:
-        return self.shape[0]
+        return self._shape[0]
 
     def _indices(self) -> Tensor:
         result: Tensor = wrap(self._places)
@@ -390,7 +383,7 @@ class SparseTensor(Arithmetic, Tensor):
         raise TypeError("can't convert Sparse layout tensor to numpy. Use Tensor.to_dense() first.")
 
     __array__ = numpy
-    __array_ufunc__ = None  # NumPy leaves arithmetic to this class
+    __array_ufunc__: Any = None  # NumPy leaves arithmetic to this class
 
     def permute(self, *dims: Any) -> SparseTensor:
         """The tensor with its sparse dimensions in another order."""
