@@ -96,8 +96,8 @@ def locate(target: Any) -> tuple[Node | None, int | None]:
             )
         several = getattr(target.node, "outputs", None)
         return target.node, target.output_nr if several is not None else None
-    values = getattr(type(target), "_differentiated", None)  # of a sparse tensor
-    return edge(target if values is None else values(target))
+    values = target._differentiated
+    return edge(target if values is None else values())
 
 
 # -- where a pass starts ---------------------------------------------------------------------
@@ -481,7 +481,7 @@ def _gradients(
             like = leaf if isinstance(leaf, Lifted) else None  # which may be on a device
             g = copies.clone(g).as_gradient() if isinstance(g, Lifted) else arrays.owned(g, like)
             g = wrap(g)
-        if g is not None and hasattr(type(targets[i]), "_differentiated"):
+        if g is not None and getattr(targets[i], "_differentiated", None) is not None:
             g = targets[i]._with(g)
         gradients.append(g)
     return gradients

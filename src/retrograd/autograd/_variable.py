@@ -217,6 +217,8 @@ class Variable(TensorLike):
 
     # -- its gradient ------------------------------------------------------------------------
 
+    _differentiated: Any = None  # of a sparse tensor: the method that gives its values
+
     @property
     def grad(self) -> Any:
         """The gradient accumulated so far; None before there is one."""
