@@ -140,10 +140,11 @@ def heat() -> dict[str, Method]:
         whole = np.diag(1 - scale * (left[1:] - right[:-1]))
         return whole - scale * (np.diag(right[1:-1], 1) - np.diag(left[1:-1], -1))
 
+    def with_pad(u: Any) -> Any:
+        return residual(u, plain_before, torch.nn.functional.pad(u, (1, 1)))
+
     def with_tensors() -> tuple[Any, int]:
-        pad = torch.nn.functional.pad
-        f = lambda u: residual(u, plain_before, pad(u, (1, 1)))
-        found = root(f, before)
+        found = root(with_pad, before)
         return found.x, found.nfev
 
     def scipy_with(jac: Any) -> tuple[Any, int]:

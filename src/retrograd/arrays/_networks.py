@@ -237,25 +237,27 @@ def softplus(x: Raw, beta: float, limit: float) -> Raw:
     """``log(1 + exp(beta * x)) / beta``, and ``x`` itself where ``beta * x > limit``."""
 
     def kernel(x: Raw, out: Raw) -> None:
-        np.multiply(x, beta, out=out)
-        large = np.greater(out, limit)
-        np.exp(out, out=out)
+        scaled = x if beta == 1 else np.multiply(x, beta, out=out)
+        large = np.greater(scaled, limit)
+        np.exp(scaled, out=out)
         np.log1p(out, out=out)
-        np.divide(out, beta, out=out)
-        choose(large, x, out.copy(), out)
+        if beta != 1:
+            np.divide(out, beta, out=out)
+        if large.any():
+            choose(large, x, out.copy(), out)
 
     return over_blocks(kernel, x)
 
 
 def softplus_backward(g: Raw, x: Raw, beta: float, limit: float) -> Raw:
     def kernel(g: Raw, x: Raw, out: Raw) -> None:
-        np.multiply(x, beta, out=out)
-        large = np.greater(out, limit)
-        np.negative(out, out=out)
+        np.multiply(x, -beta, out=out)
+        large = np.less(out, -limit)
         np.exp(out, out=out)
         np.add(out, 1, out=out)
         np.divide(g, out, out=out)
-        choose(large, g, out.copy(), out)
+        if large.any():
+            choose(large, g, out.copy(), out)
 
     return over_blocks(kernel, g, x)
 

@@ -444,7 +444,7 @@ def as_value(value: Any, dtype: np.dtype[Any]) -> Raw:
         wraps = kind == "u" and value.dtype.kind in "iu"  # -1 is 255, if it is an integer
         least = -int(limits.max) if wraps else limits.min
         loses_a_part = not np.all((value >= least) & (value <= limits.max))
-    elif dtype.name in _LARGEST and value.dtype.kind in "iuf":
+    elif dtype.itemsize <= 4 and dtype.name in _LARGEST and value.dtype.kind in "iuf":
         loses_a_part = np.any((np.abs(value) > _LARGEST[dtype.name]) & ~np.isinf(value))
     if loses_a_part:
         name = _C_NAMES[dtype.name]

@@ -21,7 +21,7 @@ from retrograd._modes import modes
 from retrograd._source import line_number
 from retrograd.compiler import xla
 from retrograd.compiler._cost import Cost, cost_of
-from retrograd.compiler._entry import MISSED, Entry
+from retrograd.compiler._entry import MISSED, Entry, has_effects
 from retrograd.compiler._host_copies import HostCopies
 from retrograd.compiler._printing import source
 from retrograd.compiler._program import Program
@@ -202,6 +202,21 @@ class Quiet(Compiled):
     def __init__(self, function: Callable[..., Any]) -> None:
         super().__init__(function, False, 2)
 
+    def arrays(self, *args: Any) -> Any:
+        """The raw arrays that the function gives as Tensors, one after the other; MISSED if that
+        takes more than running the latest program."""
+        state = modes.frame.states[-1]
+        if (
+            self.last is None or state.levels or state.interceptors or state.saved_tensor_hooks
+            or state.running is not None or state.observer is not None
+        ):  # fmt: skip
+            return MISSED
+        return self.last.arrays(args)
+
+    def fits(self, *args: Any) -> bool:
+        """Whether the latest program is for these arguments and for all that the function sees."""
+        return self.last is not None and self.last.fits(args)
+
     def _trace(self, args: tuple[Any, ...], named: dict[str, Any]) -> Any:
         if others_may_run():  # and use tensors that hold traced values meanwhile
             return self.function(*args, **named)
@@ -225,11 +240,6 @@ def others_may_run() -> bool:
         and type(thread).__module__.split(".")[0] not in ("IPython", "ipykernel")
         for thread in threading.enumerate()
     )
-
-
-def has_effects(entry: Entry) -> bool:
-    """Whether a program changes state."""
-    return bool(entry.writes or entry.rebound or entry.flags or entry.changes)
 
 
 @contextlib.contextmanager

@@ -86,6 +86,7 @@ class Entry:
         self._plain = self._run is self.function and not (
             self.pull or self.writes or self.rebound or self.flags or self.changes
         ) and isinstance(self.result, New) and not self.result.requires_grad  # fmt: skip
+        self._order = None if self.pull or has_effects(self) else _order(self.result)
 
     def call(self, args: tuple[Any, ...], named: dict[str, Any]) -> Any:
         """What the function gives, or MISSED if the program is not for this call."""
@@ -102,6 +103,21 @@ class Entry:
         if self._finish is not None:
             return self._finish(values, *needed)
         return self.finish(needed[: self._tensor_count], needed[self._tensor_count :], values)
+
+    def fits(self, args: tuple[Any, ...]) -> bool:
+        """Whether the program is for a call with these arguments, apart from recording."""
+        return modes_now()[1:] == self.modes[1:] and self.check(args, {}) is not None
+
+    def arrays(self, args: tuple[Any, ...]) -> Any:
+        """The raw arrays that the function gives as Tensors, one after the other, or MISSED if the
+        program is not for this call, or for Tensors that are more than an array."""
+        if self._order is None or modes_now() != self.modes:
+            return MISSED
+        found = self.check(args, {})
+        if found is None:
+            return MISSED
+        values = self.function(*found[0])
+        return [values[i] for i in self._order]
 
     def finish(self, known: Any, containers: Any, values: Any) -> Any:
         """Write what the program computed where it belongs, and put the result together."""
@@ -134,6 +150,19 @@ class Entry:
             if change.template is not REMOVED and has_history(change.template):
                 apply(change, change.held.container, maker)
         return maker.make(self.result)
+
+
+def has_effects(entry: Entry) -> bool:
+    """Whether a program changes state."""
+    return bool(entry.writes or entry.rebound or entry.flags or entry.changes)
+
+
+def _order(result: Any) -> list[int] | None:
+    """The numbers of the outputs that a result consists of; None if it is more than tensors that
+    the program computes."""
+    leaves = result.leaves if isinstance(result, Nest) else [result]
+    plain = all(isinstance(x, New) and not x.requires_grad and not x.recorded for x in leaves)
+    return [x.output for x in leaves] if plain else None
 
 
 class Maker:

@@ -126,6 +126,15 @@ def _rsub(line: Line, args: list[Code], number: Number) -> Code | None:
     return binary("-", number(other, x.dtype), args[0])
 
 
+def _pow_scalar(line: Line, args: list[Code], number: Number) -> Code | None:
+    x, exponent = line.args[0], line.options["exponent"]
+    if type(exponent) not in (int, float) or exponent != 2 or not _is_array(x):
+        return None
+    if x.dtype.kind != "f" or x.nbytes >= WORTHWHILE:
+        return None
+    return Code(f"np.square({args[0]})")  # as NumPy does
+
+
 def _sigmoid(line: Line, args: list[Code], number: Number) -> Code | None:
     x = line.args[0]
     if not _is_array(x) or x.dtype.kind != "f" or x.nbytes >= WORTHWHILE:
@@ -182,13 +191,32 @@ def _cat(line: Line, args: list[Code], number: Number) -> Code | None:
     return Code(f"np.concatenate({args[0]}, axis={line.options['dim']})")
 
 
+def _constant_pad(line: Line, args: list[Code], number: Number) -> Code | None:
+    x, pad, value = line.args[0], line.options["pad"], line.options["value"]
+    if not _in_rows(x) or len(x.shape) != 1 or x.dtype.kind != "f" or x.nbytes >= WORTHWHILE:
+        return None
+    zero = type(value) in (int, float) and str(value) in ("0", "0.0")
+    if not zero or type(pad) is not tuple or len(pad) != 2 or min(pad) < 0:
+        return None
+    before, after = (f"np.zeros({n}, {dtype_text(x.dtype)})" for n in pad)
+    return Code(f"np.concatenate(({before}, {args[0]}, {after}))")
+
+
 def _stack(line: Line, args: list[Code], number: Number) -> Code | None:
     (parts,) = line.args
     if type(parts) not in (list, tuple) or not parts:
         return None
-    if not all(isinstance(x, Var) and not x.shape and x.dtype.kind in "fc" for x in parts):
+    if not all(isinstance(x, Var) and x.dtype.kind in "fc" for x in parts):
         return None
-    return Code(f"np.array({args[0]})") if len({x.dtype for x in parts}) == 1 else None
+    if len({(x.dtype, x.shape) for x in parts}) != 1:
+        return None
+    if not parts[0].shape:
+        return Code(f"np.array({args[0]})")
+    rank, dim = len(parts[0].shape), line.options["dim"]
+    if not all(map(_in_rows, parts)) or parts[0].nbytes >= WORTHWHILE or dim not in (0, rank):
+        return None
+    last = ", ".join(map(str, [*range(1, rank + 1), 0]))
+    return Code(f"np.array({args[0]})" + (f".transpose({last}).copy()" if dim else ""))
 
 
 def _in_rows(x: Any) -> bool:
@@ -206,4 +234,5 @@ FORMS: dict[str, Form] = {
     "permute": _permute, "to_dtype": _to_dtype, "view": _view, "select": _select, "slice": _slice,
     "rsub": _rsub, "sigmoid": _sigmoid, "relu": _relu, "stack": _stack,
     "threshold_backward": _where_positive, "amax": _amax, "split": _split, "cat": _cat,
+    "split_with_sizes": _split, "constant_pad_nd": _constant_pad, "pow_scalar": _pow_scalar,
 }  # fmt: skip

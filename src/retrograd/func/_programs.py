@@ -15,6 +15,8 @@ from collections.abc import Callable
 from typing import Any
 
 from retrograd.autograd._wrap import Plug
+from retrograd.func._trees import flatten
+from retrograd.ops._operation import raw
 from retrograd.tensor._tensor import Tensor
 
 # How many calls are eager. Tracing takes about as long as so many of them, so that a solve takes at
@@ -35,10 +37,16 @@ class Evaluation:
         self._kind = kind
         self._left = CALLS[kind]
         self._seconds = 0.0
-        self._is_program = False
+        self.is_program = False
+
+    def arrays(self, *tensors: Tensor) -> list[Any]:
+        """The raw arrays of what the function gives, one after the other."""
+        if self.is_program and type(found := self.function.arrays(*tensors)) is list:
+            return found
+        return [raw(x) for x in flatten(self(*tensors))[0]]
 
     def __call__(self, *tensors: Tensor) -> Any:
-        if self._is_program:
+        if self.is_program:
             return self.function(*tensors)
         start = time.perf_counter()
         found = self.function(*tensors)
@@ -47,10 +55,10 @@ class Evaluation:
         if self._left <= 0 and (
             "retrograd.compiler" in sys.modules or self._seconds > LOADING
         ):
-            self.function, self._is_program = Plug.compiler().Quiet(self.function), True
+            self.function, self.is_program = Plug.compiler().Quiet(self.function), True
         return found
 
     def __reduce__(self) -> Any:
         """A copy, and what a pickle holds, is eager at first."""
-        function = self.function.compiled_function if self._is_program else self.function
+        function = self.function.compiled_function if self.is_program else self.function
         return Evaluation, (function, self._kind)

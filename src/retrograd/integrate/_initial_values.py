@@ -14,7 +14,7 @@ from retrograd.ops._batching import Batched
 from retrograd.ops._operation import raw
 from retrograd.ops.shapes import slicing
 from retrograd.optimize._captures import is_live
-from retrograd.optimize._equations import vector, wide
+from retrograd.optimize._equations import doubles, vector, wide
 from retrograd.optimize._implicit import Problem, Solution
 from retrograd.tensor._conversion import as_tensor
 from retrograd.tensor._tensor import Tensor
@@ -72,12 +72,12 @@ class _Scipy(Trajectory):
 
         given: dict[str, Any] = {**self.options, **more}
         if self.method in arrays.integration.IMPLICIT:
-            given["jac"] = lambda t, y: wide(self.jacobian(*at(t, y), *values))
+            given["jac"] = lambda t, y: doubles(self.jacobian, *at(t, y), *values)
         if self.events:
             given["events"] = [event(g) for g in self.events]
         return arrays.integration.solve_ivp(
-            lambda t, y: wide(self.rate(*at(t, y), *values)), (float(first), float(last)), wide(y0),
-            method=self.method, **given,
+            lambda t, y: doubles(self.rate, *at(t, y), *values), (float(first), float(last)),
+            wide(y0), method=self.method, **given,
         )  # fmt: skip
 
     def everything(self, t: Tensor, y: Tensor, args: Any) -> list[Any]:
@@ -208,14 +208,17 @@ def solve_ivp(
     if times is not None and times.ndim != 1:
         raise ValueError(f"solve_ivp: t_eval must be a vector, got the shape {list(times.shape)}.")
     trajectory = _Scipy(fun, args, method, options, functions)
-    trajectory.parameters.look_at(trajectory.everything, first, y)
+    known = not functions and trajectory.is_known(first, y)
+    if not known:
+        trajectory.parameters.look_at(trajectory.everything, first, y)
     trajectory.prepare()
     inputs = [first, last, y, times, *trajectory.parameters.live]
     trajectory.has_outputs = times is not None
     trajectory.count = len(inputs) - (times is None)
     if not any(is_live(x) for x in inputs):
         return _plain_result(trajectory, inputs, dense_output, given)
-    trajectory.parameters.check(trajectory.everything, "solve_ivp", first, y)
+    if not known:
+        trajectory.parameters.check(trajectory.everything, "solve_ivp", first, y)
     return _live_result(trajectory, inputs, dense_output)
 
 

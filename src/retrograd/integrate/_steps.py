@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -11,12 +13,18 @@ from retrograd.autograd._wrap import wrap
 from retrograd.func._jacobians import jacfwd
 from retrograd.func._programs import Evaluation
 from retrograd.func._reverse import vjp
+from retrograd.func._vectorized import vmap
 from retrograd.ops._operation import raw
+from retrograd.ops.linear import stack
 from retrograd.ops.shapes import slicing
-from retrograd.optimize._implicit import Problem, Solution
+from retrograd.optimize._implicit import Problem, Solution, check_near, check_regular
 from retrograd.tensor._limits import finfo
 from retrograd.tensor._tensor import Tensor
 
+UNSOLVED = (
+    "solve_ivp: the equations of a step at t = {:g} were not solved, so there are no derivatives. "
+    "Ask for smaller tolerances."
+)
 Make = Callable[[str, Callable[..., Any], str], Evaluation]
 Rate = Callable[..., Tensor]  # of time, state and the values of parameters
 
@@ -34,11 +42,11 @@ class Explicit:
         return self.step(t, h, y, *values)
 
     def pulled(
-        self, t: Tensor, h: Tensor, y: Tensor, values: Sequence[Tensor], guess: Any, g: Tensor
-    ) -> Sequence[Tensor]:
-        """The gradients by ``t``, ``h``, ``y`` and the values, from plain tensors."""
-        found: Sequence[Tensor] = self._pulled(g, t, h, y, *values)
-        return found
+        self, t: Any, h: Any, y: Any, values: Sequence[Tensor], guess: Any, g: Any
+    ) -> Sequence[Any]:
+        """The gradients by ``t``, ``h``, ``y`` and the values, which are plain tensors. All else
+        are raw arrays."""
+        return self._pulled.arrays(wrap(g), wrap(t), wrap(h), wrap(y), *values)
 
 
 def _explicit(rate: Rate, stages: Any, weights: Any, times: Any) -> Callable[..., Tensor]:
@@ -51,13 +59,12 @@ def _explicit(rate: Rate, stages: Any, weights: Any, times: Any) -> Callable[...
     return step
 
 
-def _pull(function: Callable[..., Any], plain: int = 0) -> Callable[..., Any]:
+def _pull(function: Callable[..., Any]) -> Callable[..., Any]:
     """A function of a gradient and of the arguments of another function, which gives the gradients
-    by these, but for the first ``plain`` of them."""
+    by these."""
 
     def pulled(g: Tensor, *args: Tensor) -> Any:
-        fixed = args[:plain]
-        return vjp(lambda *some: function(*fixed, *some), *args[plain:])[1](g)
+        return vjp(function, *args)[1](g)
 
     return pulled
 
@@ -78,28 +85,125 @@ class Implicit:
         self.residual = _stage_equations(rate, matrix, self.times)
         self.value = make("stages", self.residual, "value")
         self.jacobian = make("jacobian of stages", jacfwd(self.residual), "matrix")
-        self._pulled = make("stages, pulled", _pull(self.residual, 1), "matrix")
+        self.stages = _Rates(rate, make, matrix, self.times)
 
     def __call__(
         self, t: Tensor, h: Tensor, y: Tensor, values: Sequence[Tensor], guess: Any
     ) -> Tensor:
-        """``guess``: states at the times of the stages, one after the other."""
-        start = wrap(arrays.asarray(guess, raw(y).dtype))
+        """``guess``: states at the times of the stages, a row for each."""
+        start = wrap(arrays.asarray(guess, raw(y).dtype).reshape(-1))
         moved: Tensor = Solution.apply(_Stages(self), start, t, h, y, *values)
         return y + moved[-y.numel() :]
 
     def pulled(
-        self, t: Tensor, h: Tensor, y: Tensor, values: Sequence[Tensor], guess: Any, g: Tensor
-    ) -> Sequence[Tensor]:
-        """The gradients by ``t``, ``h``, ``y`` and the values, from plain tensors: the rule of
-        ``Solution``."""
-        problem, at = _Stages(self), (t, h, y, *values)
+        self, t: Any, h: Any, y: Any, values: Sequence[Tensor], guess: Any, g: Any
+    ) -> Sequence[Any]:
+        """The gradients by ``t``, ``h``, ``y`` and the values, which are plain tensors. All else
+        are raw arrays. That is the rule of ``Solution``."""
         with within(levels=(), grad_enabled=True):
-            x = problem.solve(wrap(arrays.asarray(guess, raw(y).dtype)), at)
-            right = slicing.cat([*[0.0 * g] * (len(self.times) - 1), g])
-            w = problem.linear_solution(True, right, x, at)
-            by_t, by_h, by_y, *others = self._pulled(-w, x, *at)
-        return by_t, by_h, g + by_y, *others
+            return self.stages.pulled(t, h, y, values, guess, g)
+
+
+class _Rates:
+    """The rates at all stages of a step at once, and gradients through the step from them."""
+
+    def __init__(self, rate: Rate, make: Make, matrix: Any, times: Any) -> None:
+        self.system = arrays.integration.Stages(matrix, times)
+        every, pair = _together(rate), _together(_with_jacobian(rate))
+        self._rates = make("rates of stages", every, "value")
+        self._pair = make("rates of stages and their jacobians", pair, "matrix")
+        self._pulled = make("rates of stages, pulled", _pull(every), "matrix")
+
+    def pulled(
+        self, t: Any, h: Any, y: Any, values: Sequence[Tensor], guess: Any, g: Any
+    ) -> Sequence[Any]:
+        system = self.system.at(t, h, y)
+        times = wrap(system.times)
+        moved = self._solution(system, times, values, guess)
+        jacobians, rates = self._pair.arrays(times, wrap(y + moved), *values)
+        factors = system.factors(jacobians)
+        check_regular("solve_ivp", factors)
+        check_near("solve_ivp", system.step(factors, moved, rates), moved)
+        by_rates, by_h = system.adjoint(factors, rates, g)
+        by_times, by_states, *others = self._pulled.arrays(
+            wrap(by_rates), times, wrap(y + moved), *values
+        )
+        return *system.gathered(by_times, by_states, by_h, g), *others
+
+    def _solution(self, system: Any, times: Tensor, values: Sequence[Tensor], guess: Any) -> Any:
+        """How far the state moves until each stage, a row for each, by Newton's method."""
+        y = system.y
+        moved = arrays.asarray(guess, y.dtype) - y
+        close, rounding = _tolerances(times.dtype)
+        before = float("inf")
+        factors: Any = None
+        for _ in range(30):
+            at = wrap(y + moved)
+            if factors is None:
+                jacobians, rates = self._pair.arrays(times, at, *values)
+                factors = system.factors(jacobians, scaled=False)
+                if not factors.condition > 0.0:
+                    break
+            else:
+                (rates,) = self._rates.arrays(times, at, *values)
+            change = system.step(factors, moved, rates)
+            moved = moved - change
+            far, size = system.sizes(change, moved)
+            if far <= close * size or before <= far <= rounding * size:
+                return moved
+            if far > 0.1 * before:  # the matrix is out of date
+                factors = None
+            before = far
+        raise RuntimeError(UNSOLVED.format(float(system.t)))
+
+
+def _with_jacobian(rate: Rate) -> Callable[..., Any]:
+    """The derivative of the rate by the state, and the rate."""
+
+    def pair(t: Tensor, y: Tensor, *values: Tensor) -> Any:
+        found = rate(t, y, *values)
+        return found, found
+
+    return jacfwd(pair, argnums=1, has_aux=True)  # type: ignore[no-any-return]
+
+
+def _together(function: Callable[..., Any]) -> Callable[..., Any]:
+    """A function of a time, a state and values, for several times and states: as a batch if it can
+    be evaluated so, which takes fewer operations, and else one after the other."""
+    batched: bool | None = None
+
+    def every(times: Tensor, states: Tensor, *values: Tensor) -> Any:
+        nonlocal batched
+        at_once = vmap(function, in_dims=(0, 0, *[None] * len(values)))
+        if batched is None:
+            batched = _works(at_once, times, states, *values)
+        if batched:
+            return at_once(times, states, *values)
+        pairs = zip(times.unbind(), states.unbind(), strict=True)
+        found = [function(t, y, *values) for t, y in pairs]
+        if isinstance(found[0], Tensor):
+            return stack(found, dim=0)
+        return tuple([stack(list(parts), dim=0) for parts in zip(*found, strict=True)])
+
+    return every
+
+
+def _works(function: Callable[..., Any], *args: Tensor) -> bool:
+    """Whether a function can be called, without a warning."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            function(*args)
+    except Exception:  # if it is the user's own, it is raised again by the next call
+        return False
+    return True
+
+
+@functools.cache
+def _tolerances(dtype: Any) -> tuple[float, float]:
+    """When the stages of a step count as found: 1e-13 and 1e-11 in double precision."""
+    eps = finfo(dtype).eps
+    return eps**0.83, eps**0.7
 
 
 def _stage_equations(rate: Rate, matrix: Any, times: Any) -> Callable[..., Tensor]:
@@ -141,8 +245,7 @@ class _Stages(Problem):
         """Newton's method, from the states that are expected at the stages."""
         y = values[2]
         x = x0 - slicing.cat([y] * len(self.step.times))
-        eps = finfo(x.dtype).eps
-        close, rounding = eps**0.83, eps**0.7  # 1e-13 and 1e-11 in double precision
+        close, rounding = _tolerances(x.dtype)
         before = float("inf")
         factors: Any = None
         for _ in range(30):
@@ -158,7 +261,4 @@ class _Stages(Problem):
             if moved > 0.1 * before:  # the matrix is out of date
                 factors = None
             before = moved
-        raise RuntimeError(
-            f"solve_ivp: the equations of a step at t = {float(values[0]):g} were not solved, so "
-            "there are no derivatives. Ask for smaller tolerances."
-        )
+        raise RuntimeError(UNSOLVED.format(float(values[0])))

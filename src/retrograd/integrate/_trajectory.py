@@ -12,6 +12,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from retrograd import arrays
+from retrograd._modes import modes
+from retrograd.autograd._wrap import wrap
 from retrograd.autograd.function import Function
 from retrograd.func._forward import jvp
 from retrograd.func._jacobians import jacfwd
@@ -21,9 +23,8 @@ from retrograd.integrate._steps import Explicit, Implicit
 from retrograd.ops._operation import raw
 from retrograd.ops.linear import stack
 from retrograd.ops.shapes import slicing
-from retrograd.optimize._captures import Parameters, outside
-from retrograd.optimize._equations import vector
-from retrograd.optimize._programs import kept
+from retrograd.optimize._captures import Parameters, outside, representative
+from retrograd.optimize._programs import fits, kept
 from retrograd.tensor._tensor import Tensor
 
 MOST_KNOWN = 1000  # solutions whose steps are kept, such as those of a batch
@@ -61,6 +62,15 @@ class Grid:
         for k, i in enumerate(of_step):
             self.within[i].append(k)
 
+    def expected(self, t: float, end: float, places: Sequence[float], step: int = -1) -> Any:
+        """The states between two times, at shares of the way, a row for each. ``step``: the number
+        of the step that the times are in, if known."""
+        times = [t + c * (end - t) for c in places]
+        between = getattr(self.states, "interpolants", ())
+        if step >= 0 and len(between) == self.steps:
+            return arrays.ascontiguous(between[step](arrays.asarray(times)).T)
+        return arrays.solvers.rows([self.states(x) for x in times], 0)
+
 
 class Trajectory:
     """An initial value problem. Inputs are the first and the last time, the state at the first one,
@@ -78,6 +88,14 @@ class Trajectory:
         self.result: Any = None  # SciPy's
         self._known: dict[Any, tuple[Grid, Tensor]] = {}
         self.functions = _rate_of(fun)
+
+    def is_known(self, t: Tensor, y: Tensor) -> bool:
+        """Whether there is a program of the right-hand side, which can see the same as it did in an
+        earlier solve, so that there is nothing that it has captured."""
+        at = [representative(x) for x in (t, y, *self.parameters.live)]
+        key = self.parameters.key
+        named = None if key is None else ("rate", self.method, key)
+        return not modes.levels and fits(self.fun, named, *at)
 
     def prepare(self) -> None:
         """Make what is called again and again, when all parameters have been found."""
@@ -123,13 +141,11 @@ class Trajectory:
         found: Tensor = self.step(start, to - start, y, values, self.guess(grid, t, end))
         return found
 
-    def guess(self, grid: Grid, t: float, end: float) -> Any:
-        """The states that are expected at the stages of an implicit step."""
+    def guess(self, grid: Grid, t: float, end: float, step: int = -1) -> Any:
+        """The states that are expected at the stages of an implicit step, a row for each."""
         if not isinstance(self.step, Implicit):
             return None
-        return arrays.solvers.concatenated(
-            [grid.states(t + c * (end - t)) for c in self.step.times]
-        )
+        return grid.expected(t, end, self.step.times, step)
 
     def replay(self, grid: Grid, inputs: Sequence[Any]) -> Tensor:
         """All outputs, one row for each."""
@@ -218,15 +234,18 @@ class Pulled:
         self, trajectory: Trajectory, grid: Grid, at: Sequence[Any], g: Tensor
     ) -> Tensor:
         """Gradients that are carried back through one step at a time, from the states between."""
-        first, last, y0, outputs, *values = trajectory.inputs_of(at)
+        inputs = trajectory.inputs_of(at)
+        first, last, y0, outputs = [None if x is None else raw(x) for x in inputs[:4]]
+        values = inputs[4:]
+        number = lambda t: arrays.asarray(t, y0.dtype)[()]
         ends, by_outputs = grid.times, [0.0 * last for _ in grid.outputs]
-        by_first, by_last, by_values = 0.0 * first, 0.0 * last, [0.0 * v for v in values]
-        states = [y0, *[vector(grid.states(t), y0) for t in ends[1:-1]]]
+        by_first, by_last, by_values = 0.0 * first, 0.0 * last, [0.0 * raw(v) for v in values]
+        states = [y0, *[arrays.asarray(grid.states(t), y0.dtype) for t in ends[1:-1]]]
         carried = 0.0 * y0
-        g = g.contiguous()  # so that one program serves all steps
+        g = raw(g.contiguous())  # so that one program serves all steps
         for i in reversed(range(grid.steps)):
-            start = first if i == 0 else y0.new_tensor(ends[i])
-            end = last if i == grid.steps - 1 else y0.new_tensor(ends[i + 1])
+            start = first if i == 0 else number(ends[i])
+            end = last if i == grid.steps - 1 else number(ends[i + 1])
             arrived, carried = carried, 0.0 * y0
             steps: list[Any] = []  # to outputs within this one
             for k in grid.within[i]:
@@ -235,10 +254,10 @@ class Pulled:
                 elif outputs is None and grid.outputs[k] == ends[i]:
                     carried = carried + g[k]
                 else:
-                    to = y0.new_tensor(grid.outputs[k]) if outputs is None else outputs[k]
+                    to = number(grid.outputs[k]) if outputs is None else outputs[k]
                     steps.append((k, grid.outputs[k], to, g[k]))
             for output, time, to, gradient in [*steps, (None, ends[i + 1], end, arrived)]:
-                guess = trajectory.guess(grid, ends[i], time)
+                guess = trajectory.guess(grid, ends[i], time, i)
                 by_start, by_length, by_y, *others = trajectory.step.pulled(
                     start, to - start, states[i], values, guess, gradient
                 )
@@ -250,9 +269,9 @@ class Pulled:
                     by_outputs[output] = by_length
                 elif i == grid.steps - 1:
                     by_last = by_length
-        given = [stack(by_outputs, dim=0)] if trajectory.has_outputs else []
+        given = [arrays.asarray(by_outputs, y0.dtype)] if trajectory.has_outputs else []
         found = [by_first, by_last, carried, *given, *by_values]
-        return _flat([found[i] for i in self.places])
+        return _flat([wrap(found[i]) for i in self.places])
 
 
 def _with(args: Sequence[Any], places: Sequence[int], some: Sequence[Any]) -> list[Any]:

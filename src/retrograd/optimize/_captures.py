@@ -155,6 +155,7 @@ class Parameters:
         self._leaves, self._shape = flatten(tree)
         self._places = [i for i, x in enumerate(self._leaves) if is_live(x)]
         self._captured: list[Tensor] = []
+        self._recorded = modes.grad_enabled  # else nothing counts as captured
 
     def look_at(self, function: Callable[..., Any], *given: Any, plain: bool = False) -> Any:
         """Call a function of what is given and of the tree, and note what it has captured.
@@ -215,7 +216,7 @@ class Parameters:
         if not all(x is None or type(x) in (bool, int, float, str) for x in leaves):
             return None
         captured = tuple(map(id, self._captured))  # which what is kept refers to
-        return repr(leaves), self._shape, tuple(self._places), captured
+        return repr(leaves), self._shape, tuple(self._places), captured, self._recorded
 
     def of_values(self, function: Callable[..., Any]) -> Callable[..., Any]:
         """A function of what is given and of the tree, as a function of what is given first and of

@@ -8,6 +8,7 @@ from typing import Any
 from retrograd import arrays
 from retrograd.autograd._wrap import wrap
 from retrograd.func._jacobians import jacfwd
+from retrograd.func._programs import Evaluation
 from retrograd.ops._operation import raw
 from retrograd.optimize._implicit import Problem
 from retrograd.optimize._points import Point
@@ -36,10 +37,10 @@ class Equations(Problem):
         self.point = Point(x0, name)
         self.solver = solver
         self._residual = _residual_of(fun, self.point)
-        self.parameters.look_at(self.functions, self.point.vector)
-        of_values = self.parameters.of_values(self._residual)
-        self._value = self.evaluation(fun, "value", lambda: of_values, "value")
-        self._jacobian = self.evaluation(fun, "jacobian", lambda: jacfwd(of_values), "matrix")
+        self.look_at(fun)
+        of_values = lambda: self.parameters.of_values(self._residual)
+        self._value = self.evaluation(fun, "value", of_values, "value")
+        self._jacobian = self.evaluation(fun, "jacobian", lambda: jacfwd(of_values()), "matrix")
 
     def functions(self, x: Tensor, tree: Any) -> Tensor:
         return self._residual(x, tree)
@@ -50,8 +51,8 @@ class Equations(Problem):
 
     def solve(self, x0: Any, values: Sequence[Tensor]) -> Tensor:
         result = self.solver(
-            once(lambda x: wide(self._value(vector(x, x0), *values))),
-            once(lambda x: wide(self._jacobian(vector(x, x0), *values))), wide(x0),
+            once(lambda x: doubles(self._value, vector(x, x0), *values)),
+            once(lambda x: doubles(self._jacobian, vector(x, x0), *values)), wide(x0),
         )  # fmt: skip
         self.results.append(result)
         return vector(result.x, x0)
@@ -84,6 +85,11 @@ def vector(x: Any, like: Tensor) -> Tensor:
 def wide(x: Tensor) -> Any:
     """A Tensor as an array of the dtype that SciPy computes in."""
     return arrays.asarray(raw(x), arrays.float64)
+
+
+def doubles(function: Evaluation, *tensors: Tensor) -> Any:
+    """What a function of tensors gives, as an array of the dtype that SciPy computes in."""
+    return arrays.asarray(function.arrays(*tensors)[0], arrays.float64)
 
 
 def merged(results: Sequence[Any]) -> Any:

@@ -13,7 +13,7 @@ from retrograd.func._jacobians import jacfwd, jacrev
 from retrograd.func._sparse import sparse_jacobian
 from retrograd.ops._operation import raw
 from retrograd.optimize._constraints import Bounds
-from retrograd.optimize._equations import as_args, solved, vector, wide
+from retrograd.optimize._equations import as_args, doubles, solved, vector, wide
 from retrograd.optimize._minimize import Minimization
 from retrograd.optimize._points import Point
 from retrograd.tensor._conversion import as_tensor
@@ -44,7 +44,7 @@ class _Squares(Minimization):
             raise ValueError(f"{name}: expected a loss of {', '.join(LOSSES)}, got {loss!r}.")
         self.loss, self.f_scale, self.sparse, self.more = loss, f_scale, sparse, more
         self.residuals_of = fun
-        super().__init__(self._cost, x0, args, bounds, (), name)
+        super().__init__(self._cost, x0, args, bounds, (), fun, name)
         self.residuals = _residuals_of(fun, self.point)
         r = self.parameters.of_values(self.residuals)
         self._residuals = self.evaluation(fun, "value", lambda: r, "value")
@@ -62,7 +62,7 @@ class _Squares(Minimization):
         if bounds is not None:
             given["bounds"] = (wide(bounds[0]), wide(bounds[1]))
         return arrays.solvers.least_squares(
-            lambda x: wide(self._residuals(vector(x, x0), *values)), wide(x0),
+            lambda x: doubles(self._residuals, vector(x, x0), *values), wide(x0),
             jac=self._jacobian(x0, values), **given,
         )  # fmt: skip
 
@@ -75,7 +75,7 @@ class _Squares(Minimization):
             few = r(x0, *values).numel() < self.point.count
             of = jacrev if few else jacfwd
             self._dense = self.evaluation(self.residuals_of, "jacobian", lambda: of(r), "matrix")
-        return lambda x: wide(self._dense(vector(x, x0), *values))
+        return lambda x: doubles(self._dense, vector(x, x0), *values)
 
 
 def least_squares(

@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from retrograd import arrays
-from retrograd._modes import within
+from retrograd._modes import modes, within
 from retrograd.autograd._wrap import wrap
 from retrograd.autograd.function import Function
 from retrograd.func._forward import jvp
@@ -27,9 +27,9 @@ from retrograd.func._vectorized import vmap
 from retrograd.ops._lifted import Lifted
 from retrograd.ops._operation import raw
 from retrograd.ops.linear import stack
-from retrograd.optimize._captures import Parameters, outside
+from retrograd.optimize._captures import Parameters, outside, representative
 from retrograd.optimize._points import Point
-from retrograd.optimize._programs import kept
+from retrograd.optimize._programs import fits, kept
 from retrograd.tensor._tensor import Tensor
 
 DENSE = 500  # up to how many unknowns the matrix of the linear equations is formed
@@ -52,14 +52,31 @@ class Problem:
         self.parameters = Parameters(tree)
         self.results: list[Any] = []
         self.has_derivatives = False
+        self._keys: Any = None  # of the unknowns, and of the parameters
+        self.known = False  # whether it is known what the user's functions have captured
 
     def evaluation(
         self, fun: Any, what: str, make: Callable[[], Callable[..., Any]], kind: str
     ) -> Evaluation:
         """A function made of the user's, of the unknowns and of the values of the parameters."""
-        parameters = self.parameters.key
-        key = None if parameters is None else (what, self.point.key, parameters)
-        return kept(fun, key, make, kind)
+        return kept(fun, self._key(what), make, kind)
+
+    def _key(self, what: str) -> Any:
+        if self._keys is None:
+            self._keys = self.point.key, self.parameters.key
+        return None if self._keys[1] is None else (what, *self._keys)
+
+    def look_at(self, fun: Any) -> None:
+        """Find out what the user's functions have captured. If there is a program of ``fun``, the
+        only one of them, that serves this solve as well, there is nothing."""
+        values = [representative(x) for x in self.parameters.live]
+        at = self.point.vector
+        self.known = not modes.levels and any(
+            fits(fun, self._key(what), at, *values) for what in ("gradient", "jacobian", "value")
+        )
+        if not self.known:
+            self.parameters.look_at(self.functions, at)
+            self._keys = None
 
     def functions(self, x: Tensor, tree: Any) -> Any:
         """The values of the user's functions, from the tree of parameters."""
@@ -83,7 +100,8 @@ class Problem:
         self.has_derivatives = bool(live)
         if not live and not (x0 is not None and isinstance(raw(x0), Lifted)):
             return self.plain_solution(x0, ())
-        self.parameters.check(self.functions, self.name, self.point.vector)
+        if not self.known:
+            self.parameters.check(self.functions, self.name, self.point.vector)
         found: Tensor = Solution.apply(self, x0, *live)
         return found
 
@@ -128,27 +146,14 @@ class Problem:
                 found, step = self._by_matrix(transposed, right, x, values, residual)
             else:
                 found, step = self._by_products(transposed, right, x, values, residual)
-        far = arrays.solvers.step_scale(step, raw(x))
-        if not far <= FAR:
-            raise RuntimeError(
-                f"{self.name}: derivatives were asked for, but the solver did not converge: "
-                f"Newton's method would still move x by {far:.1e} of its size. They would be "
-                "wrong. Ask for a smaller tolerance, or start nearer to the solution."
-            )
+        check_near(self.name, step, raw(x))
         return wrap(arrays.asarray(found, raw(right).dtype))  # type: ignore[no-any-return]
 
     def _by_matrix(
         self, transposed: bool, right: Tensor, x: Tensor, values: Sequence[Tensor], residual: Any
     ) -> tuple[Any, Any]:
         factors = arrays.solvers.Factors(raw(self.matrix(x, values).detach()))
-        if not factors.condition > SINGULAR:
-            raise RuntimeError(
-                f"{self.name}: the solution has no derivatives, or they cannot be computed: the "
-                "derivative of the equation by x is "
-                + ("singular." if factors.finite else "infinite or NaN.")
-                + " The solution may not be isolated, as where there are more unknowns than the "
-                "equation determines."
-            )
+        check_regular(self.name, factors)
         return factors.solved(raw(right), transposed), factors.solved(residual, False)
 
     def _by_products(
@@ -179,6 +184,29 @@ class Problem:
         found = [solved(product, column) for column in columns]
         step = solved(forth, residual)
         return (found[0] if b.ndim == 1 else arrays.solvers.columns(found)), step
+
+
+def check_regular(name: str, factors: Any) -> None:
+    """RuntimeError if equations for derivatives cannot be solved."""
+    if not factors.condition > SINGULAR:
+        raise RuntimeError(
+            f"{name}: the solution has no derivatives, or they cannot be computed: the derivative "
+            "of the equation by x is "
+            + ("singular." if factors.finite else "infinite or NaN.")
+            + " The solution may not be isolated, as where there are more unknowns than the "
+            "equation determines."
+        )
+
+
+def check_near(name: str, step: Any, x: Any) -> None:
+    """RuntimeError if a step of Newton's method leads away from what should be the solution."""
+    far = arrays.solvers.step_scale(step, x)
+    if not far <= FAR:
+        raise RuntimeError(
+            f"{name}: derivatives were asked for, but the solver did not converge: Newton's method "
+            f"would still move x by {far:.1e} of its size. They would be wrong. Ask for a smaller "
+            "tolerance, or start nearer to the solution."
+        )
 
 
 # -- the two operations --------------------------------------------------------------------------

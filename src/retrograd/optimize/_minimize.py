@@ -9,6 +9,7 @@ from typing import Any
 from retrograd import arrays
 from retrograd.func._jacobians import jacfwd, jacrev
 from retrograd.func._linearize import linearize
+from retrograd.func._programs import Evaluation
 from retrograd.func._reverse import grad, grad_and_value
 from retrograd.func._sparse import sparse_hessian
 from retrograd.ops._operation import raw
@@ -23,7 +24,7 @@ from retrograd.optimize._constraints import (
     near,
     with_bounds,
 )
-from retrograd.optimize._equations import as_args, solved, vector, wide
+from retrograd.optimize._equations import as_args, doubles, solved, vector, wide
 from retrograd.optimize._implicit import Problem
 from retrograd.optimize._points import Point
 from retrograd.tensor._tensor import Tensor
@@ -31,6 +32,11 @@ from retrograd.tensor._tensor import Tensor
 WITHOUT_GRADIENT = ("nelder-mead", "powell", "cobyla", "cobyqa")
 WITH_HESSIAN = ("dogleg", "trust-exact")
 WITH_EITHER = ("newton-cg", "trust-ncg", "trust-krylov", "trust-constr")  # Hessian, or products
+# What is made of a function to minimize, and its kind (see ``_programs.CALLS``).
+MADE: dict[str, tuple[Callable[..., Any], str]] = {
+    "value": (lambda f: f, "value"), "gradient": (grad_and_value, "gradient"),
+    "hessian": (lambda f: jacfwd(grad(f)), "matrix"),
+}  # fmt: skip
 SMALL_HESSIAN = 64  # up to how many unknowns a Hessian is faster than products with it
 
 
@@ -42,8 +48,9 @@ class Minimization(Problem):
 
     def __init__(
         self, fun: Callable[..., Any], x0: Any, args: tuple[Any, ...], bounds: Any,
-        constraints: Any, name: str = "minimize",
+        constraints: Any, given: Callable[..., Any], name: str = "minimize",
     ) -> None:  # fmt: skip
+        """``given``: the function that the user gave, of which ``fun`` was made."""
         self.name = name
         self.point = Point(x0, name)
         self.constraints = constraints_of(constraints, self.point)
@@ -51,7 +58,7 @@ class Minimization(Problem):
         super().__init__((args, bounds_of(bounds, self.point), data))
         self.objective = _objective_of(fun, self.point)
         self.symmetric = bounds is None and not self.constraints
-        self.parameters.look_at(self.functions, self.point.vector)
+        self.look_at(None if self.constraints else given)
 
     def functions(self, x: Tensor, tree: Any) -> Any:
         values = [c.value(x, own) for c, own in zip(self.constraints, tree[2], strict=True)]
@@ -177,26 +184,31 @@ class _ByScipy(Minimization):
         self, fun: Callable[..., Any], x0: Any, args: tuple[Any, ...], bounds: Any,
         constraints: Any, callback: Any, method: Any, more: dict[str, Any],
     ) -> None:  # fmt: skip
-        super().__init__(fun, x0, args, bounds, constraints)
+        super().__init__(fun, x0, args, bounds, constraints, fun)
         default = "SLSQP" if self.constraints else "BFGS" if bounds is None else "L-BFGS-B"
         self.method = default if method is None else method
         self.callback = None if callback is None else self._callback(callback)
         self.more = more
-        f = self.parameters.of_values(self.objective)
-        self._objective = self.evaluation(fun, "value", lambda: f, "value")
-        self._both = self.evaluation(fun, "gradient", lambda: grad_and_value(f), "gradient")
-        self._hessian = self.evaluation(fun, "hessian", lambda: jacfwd(grad(f)), "matrix")
+        self._fun = fun
+
+    def _evaluation(self, what: str) -> Evaluation:
+        """The function and what is made of it: its "value", "gradient" and value, or "hessian"."""
+        make, kind = MADE[what]
+        of_values = lambda: make(self.parameters.of_values(self.objective))
+        return self.evaluation(self._fun, what, of_values, kind)
 
     def _run(self, x0: Tensor, values: Sequence[Tensor]) -> Any:
         method = self.method.lower() if isinstance(self.method, str) else ""
         given: dict[str, Any] = {"method": self.method, "callback": self.callback, **self.more}
         if method in WITHOUT_GRADIENT:
-            value = lambda x: float(self._objective(vector(x, x0), *values))
+            objective = self._evaluation("value")
+            value = lambda x: float(objective.arrays(vector(x, x0), *values)[0])
         else:
             value, given["jac"] = self._with_gradient(x0, values), True
         few = self.point.count <= SMALL_HESSIAN
         if method in WITH_HESSIAN or (method in WITH_EITHER and few):
-            given["hess"] = lambda x: wide(self._hessian(vector(x, x0), *values))
+            hessian = self._evaluation("hessian")
+            given["hess"] = lambda x: doubles(hessian, vector(x, x0), *values)
         elif method in WITH_EITHER or not method:
             f = self.parameters.of_values(self.objective)
             sparse = None
@@ -210,9 +222,11 @@ class _ByScipy(Minimization):
         return arrays.solvers.minimize(value, wide(x0), **given)
 
     def _with_gradient(self, x0: Tensor, values: Sequence[Tensor]) -> Callable[[Any], Any]:
+        both = self._evaluation("gradient")
+
         def value_and_gradient(x: Any) -> tuple[float, Any]:
-            gradient, value = self._both(vector(x, x0), *values)
-            return float(value), wide(gradient)
+            gradient, value = both.arrays(vector(x, x0), *values)
+            return float(value), arrays.asarray(gradient, arrays.float64)
 
         return value_and_gradient
 

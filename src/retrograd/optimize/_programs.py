@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from retrograd.func._programs import Evaluation
+from retrograd.tensor._tensor import Tensor
 
 ATTRIBUTE = "__retrograd__"
 MOST_KEPT = 16  # of one function, for different shapes and arguments
@@ -40,3 +41,13 @@ def kept(function: Any, key: Any, make: Callable[[], Callable[..., Any]], kind: 
             del own.known[next(iter(own.known))]
         found = own.known[key] = Evaluation(make(), kind)
     return found
+
+
+def fits(function: Any, key: Any, *tensors: Tensor) -> bool:
+    """Whether there is a program of an earlier solve, for the same key, that serves these tensors:
+    then what it was made of can see the same as it did."""
+    own = getattr(function, "__dict__", {}).get(ATTRIBUTE)
+    if key is None or own is None or own.function is not function:
+        return False
+    found = own.known.get(key)
+    return found is not None and found.is_program and found.function.fits(*tensors)
