@@ -308,3 +308,25 @@ def test_running_statistics_keep_nothing_of_it_either() -> None:
     assert len(compiled.entries) == 1
     assert norm.num_batches_tracked.item() == 2
     assert traces() <= before
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_forms_of_squares_padding_and_stacks_are_those_of_the_kernels(dtype: Any) -> None:
+    def f(x: Any, y: Any) -> Any:
+        padded = torch.nn.functional.pad(x, (2, 1))
+        rows, columns = torch.stack([x, y]), torch.stack([x, y], -1)
+        cubes = torch.stack([rows, rows + 1], -1)
+        return padded**2, rows, columns, cubes, torch.nn.functional.pad(x, (1, 1), value=-0.0)
+
+    compiled = torch.compile(f)
+    x, y = torch.tensor([-0.0, 1e-20, 3.0], dtype=dtype), torch.tensor([1.5, -2, 7], dtype=dtype)
+    for _ in range(2):
+        for a, b in zip(compiled(x, y), f(x, y), strict=True):
+            assert a.dtype == b.dtype
+            assert a.stride() == b.stride()
+            assert a.numpy().tobytes() == b.numpy().tobytes()
+    assert "np.square(" in compiled.source
+    assert "pow_scalar" not in compiled.source
+    assert "np.zeros(2, " in compiled.source
+    assert "constant_pad_nd(" in compiled.source
+    assert ".transpose(1, 0).copy()" in compiled.source

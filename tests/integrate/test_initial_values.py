@@ -285,3 +285,24 @@ def test_bad_input() -> None:
         solve_ivp(lambda t, y: y**2, (0, 2), y0)
     with pytest.raises(ValueError, match="odeint: t must be a vector"):
         odeint(f, tensor([1.0]), 3.0)
+
+
+def test_dense_output_up_to_the_terminal_event_and_no_further() -> None:
+    def fall(t: Any, y: Any, g: Any) -> Any:
+        return torch.stack([y[1], -g])
+
+    def ground(t: Any, y: Any, g: Any) -> Any:
+        return y[0]
+
+    ground.terminal = True  # type: ignore[attr-defined]
+    g = torch.tensor(9.81, dtype=torch.float64, requires_grad=True)
+    start = torch.tensor([3.0, 0.5], dtype=torch.float64)
+    result = solve_ivp(fall, (0, 9), start, args=(g,), events=ground, dense_output=True, rtol=1e-9)
+    end = result.t_events[0][0]
+    height, speed = result.sol(end)  # which moves with g
+    assert abs(height.item()) < 1e-12
+    assert abs(float(torch.autograd.grad(height, g, retain_graph=True)[0])) < 1e-12
+    expected = -3.0 / (0.5**2 + 2 * 9.81 * 3.0) ** 0.5  # the speed is -sqrt(v² + 2 g h)
+    assert abs(float(torch.autograd.grad(speed, g)[0]) - expected) < 1e-8
+    with pytest.raises(ValueError, match="times that sol takes must be within"):
+        result.sol(torch.tensor([0.1, 5.0], dtype=torch.float64))

@@ -361,3 +361,37 @@ def test_sparse_matrices_where_the_pattern_says_so(monkeypatch: pytest.MonkeyPat
     start = np.full(70, 0.5)
     dense = minimize(lambda x: (x * x).sum() + x.sum() ** 2, start, method="trust-constr")
     assert np.abs(dense.x).max() < 1e-5
+
+
+@pytest.mark.parametrize("options", [{}, {"gtol": 1e-10, "xtol": 1e-12, "maxiter": 5000}])
+def test_methods_that_do_not_quite_reach_limits(options: dict[str, Any]) -> None:
+    p = torch.tensor([2.0, 1.0], dtype=D, requires_grad=True)
+
+    def solve(**limits: Any) -> Any:
+        found = minimize(
+            lambda x, p: ((x - p) ** 2).sum(), np.array([0.1, 0.2]), args=(p,),
+            method="trust-constr", options=options, **limits,
+        )  # fmt: skip
+        return [torch.autograd.grad(y, p, retain_graph=True)[0].numpy() for y in found.x]
+
+    disk = [{"type": "ineq", "fun": lambda x: 1 - (x**2).sum()}]
+    n = p.detach().numpy() / 5**0.5  # the nearest point of the unit disk
+    projection = (np.eye(2) - np.outer(n, n)) / 5**0.5
+    np.testing.assert_allclose(solve(constraints=disk), projection, atol=2e-3)
+    held = solve(bounds=[(0.0, 1.5), (0.0, 1.5)])
+    np.testing.assert_allclose(held, [[0.0, 0.0], [0.0, 1.0]], atol=1e-6)
+
+
+@pytest.mark.parametrize("p", [1.0, 0.9985])
+def test_limits_that_may_hold_or_not_are_refused(p: float) -> None:
+    center = torch.tensor([p, 0.3], dtype=D, requires_grad=True)
+    f = lambda x, p: ((x - p) ** 2).sum()
+    given: dict[str, Any] = {"args": (center,), "method": "trust-constr",
+                             "options": {"gtol": 1e-10, "xtol": 1e-12}}  # fmt: skip
+    by_bounds = minimize(f, np.array([0.1, 0.2]), bounds=[(0, 1)] * 2, **given)
+    with pytest.raises(RuntimeError, match="cannot be told whether unknown 0 is held"):
+        by_bounds.x.sum().backward()
+    constraint = [{"type": "ineq", "fun": lambda x: 1 - x[0]}]
+    by_constraint = minimize(f, np.array([0.1, 0.2]), constraints=constraint, **given)
+    with pytest.raises(RuntimeError, match="cannot be told whether constraint 0 is held"):
+        by_constraint.x.sum().backward()

@@ -291,3 +291,61 @@ def test_steps_through_a_network_are_one_program_with_and_one_without_gradients(
     vars(rate).clear()
     for a, b in zip(found, eagerly(solve, monkeypatch), strict=True):
         assert np.array_equal(a, b)
+
+
+def test_what_is_captured_is_found_when_there_is_a_program_already(made: list[Any]) -> None:
+    data = torch.tensor([1.0, 2.0], dtype=D)
+
+    def fun(x: Any) -> Any:
+        return ((x - data) ** 2).sum() + (x**4).sum()
+
+    def rate(t: Any, y: Any, k: Any) -> Any:
+        return -k * data * y
+
+    def solved() -> tuple[Any, Any]:
+        k = torch.tensor(0.5, dtype=D, requires_grad=True)
+        y = solve_ivp(rate, (0.0, 1.0), data.detach(), args=(k,), rtol=1e-10, atol=1e-12).y
+        return minimize(fun, np.zeros(2), tol=1e-10).x, y[:, -1].sum()
+
+    with torch.no_grad():
+        for _ in range(3):
+            solved()
+    for _ in range(3):
+        solved()[1].backward()
+    assert programs(made) >= 3
+    data.requires_grad_()
+    with torch.no_grad():
+        for _ in range(3):
+            solved()
+    for _ in range(3):  # without a program for this, and with one
+        x, y = solved()
+        found = torch.autograd.grad(x.sum(), data)[0]
+        expected = 2 / (2 + 12 * x.detach() ** 2)  # 2 (x - data) + 4 x³ = 0
+        np.testing.assert_allclose(found.numpy(), expected.numpy(), rtol=1e-6)
+        found = torch.autograd.grad(y, data)[0]
+        d = data.detach()
+        np.testing.assert_allclose(found.numpy(), (-0.5 * d * (-0.5 * d).exp()).numpy(), rtol=1e-7)
+
+
+@pytest.mark.parametrize("branches", [False, True])
+def test_stages_together_or_one_after_the_other(branches: bool, made: list[Any]) -> None:
+    def rate(t: Any, y: Any, k: Any) -> Any:
+        if branches and y[0] < -1.0:  # which has no meaning for a batch
+            return 0.0 * y
+        return torch.stack([-k * y[0] + t, y[0] - y[1]])
+
+    def end(k: Any) -> Any:
+        y0 = torch.tensor([1.0, 0.0], dtype=D)
+        return solve_ivp(rate, (0.0, 1.0), y0, "Radau", args=(k,), rtol=1e-9, atol=1e-11).y[1, -1]
+
+    k = torch.tensor(2.0, dtype=D, requires_grad=True)
+    found = [torch.autograd.grad(end(k), k)[0].item() for _ in range(3)]
+    step = 1e-4
+    expected = (end(k.detach() + step) - end(k.detach() - step)).item() / (2 * step)
+    np.testing.assert_allclose(found, expected, rtol=1e-5)
+    single = torch.tensor([1.0, 0.0], requires_grad=True)
+    y = solve_ivp(rate, (0.0, 1.0), single, "Radau", args=(torch.tensor(2.0),), rtol=1e-4).y[1, -1]
+    (by_y,) = torch.autograd.grad(y, single)
+    exact = [np.exp(-1) - np.exp(-2), np.exp(-1)]
+    np.testing.assert_allclose(by_y.numpy(), exact, rtol=1e-3)
+    assert by_y.dtype == torch.float32

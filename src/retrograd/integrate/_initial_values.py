@@ -38,8 +38,18 @@ class _Scipy(Trajectory):
         times = [float(t) for t in result.t]
         wanted = times if outputs is None else [float(t) for t in outputs]
         sign = 1.0 if times[-1] >= times[0] else -1.0
-        if any(not min(times) <= t <= max(times) for t in wanted) and result.status != 1:
-            raise ValueError("solve_ivp: the times of t_eval must be within t_span.")
+        low, high = min(times), max(times)
+        if self.known is not None:  # the time of an event is more precise than SciPy's
+            slack = 1e-9 * (high - low)
+            wanted = [min(max(t, low), high) if low - slack <= t <= high + slack else t
+                      for t in wanted]  # fmt: skip
+        if any(not low <= t <= high for t in wanted) and (
+            self.known is not None or result.status != 1
+        ):
+            what = "times of t_eval must be within t_span."
+            if self.known is not None:
+                what = f"times that sol takes must be within [{low:g}, {high:g}]."
+            raise ValueError(f"solve_ivp: the {what}")
         if result.status == 1:  # a terminal event ended it
             wanted = [t for t in wanted if sign * t <= sign * times[-1]]
         self.grid = Grid(times, wanted, result.sol)

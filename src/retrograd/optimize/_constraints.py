@@ -21,6 +21,9 @@ SPARSE = 0.1  # the share of entries up to which a matrix is
 # How near to a limit a solution is at it, relative to the limit. Methods that stay in the interior
 # end a little off.
 NEAR = 1e-6
+# How close a method that goes through the interior comes to a limit, and how much larger than the
+# distance from it the force must be.
+CLOSE, FORCE = 3e-3, 100.0
 # A multiplier that is smaller, relative to the gradient, may be zero: then the solution moves along
 # the limit in one direction and off it in the other, and has no derivative.
 SMALL = 1e-6
@@ -99,6 +102,17 @@ def near(x: Tensor, limit: Tensor) -> Tensor:
     return found
 
 
+def held(x: Tensor, limit: Tensor, force: Tensor, interior: bool) -> Tensor:
+    """Where values are at a limit. A method that goes through the interior stops before a limit
+    that holds it, the nearer the larger the force (the multiplier) is by which it does."""
+    found = near(x, limit)
+    if interior:
+        gap = (x - limit).abs()
+        close = gap <= CLOSE * limit.abs().clamp(1.0, 1e30)
+        found = found | (close & (force.abs() > FORCE * gap))
+    return found
+
+
 # -- bounds ------------------------------------------------------------------------------------
 
 
@@ -131,21 +145,43 @@ def _one_vector(numbers: list[Any], point: Point) -> Tensor:
     return as_tensor(numbers, dtype=point.dtype)
 
 
-def with_bounds(x: Tensor, g: Tensor, bounds: tuple[Tensor, Tensor] | None) -> Tensor:
+def with_bounds(
+    x: Tensor, g: Tensor, bounds: tuple[Tensor, Tensor] | None, interior: bool
+) -> Tensor:
     """What is zero at a minimum within bounds: the gradient of an unknown that is free, and the
     distance from the bound for one that the gradient holds there."""
     if bounds is None:
         return g
     lower, upper = bounds
-    low, high = near(x, lower) & (g > 0), near(x, upper) & (g < 0)
+    low = held(x, lower, g, interior) & (g > 0)
+    high = held(x, upper, g, interior) & (g < 0)
     found: Tensor = (x - lower).where(low, (x - upper).where(high, g))
     return found
 
 
-def check_bounds(name: str, x: Tensor, g: Tensor, bounds: tuple[Tensor, Tensor] | None) -> None:
+def check_clear(name: str, x: Tensor, limits: Any, force: Tensor, what: str) -> None:
+    """RuntimeError if a method that goes through the interior stopped so close to a limit that it
+    cannot be told whether the limit holds it: the force is about as large as the distance."""
+    for limit in limits:
+        gap = (x - limit).abs()
+        close = (gap <= CLOSE * limit.abs().clamp(1.0, 1e30)) & (force.abs() > gap / FORCE)
+        unclear = close & ~held(x, limit, force, True)
+        if bool(unclear.any()):
+            raise RuntimeError(
+                f"{name}: it cannot be told whether {what} {int(unclear.nonzero()[0])} is held at "
+                "its limit, so that the solution has no derivative. Ask for a smaller tolerance, "
+                "or use a method that reaches limits: SLSQP, or without constraints L-BFGS-B."
+            )
+
+
+def check_bounds(
+    name: str, x: Tensor, g: Tensor, bounds: tuple[Tensor, Tensor] | None, interior: bool
+) -> None:
     """RuntimeError if an unknown is at a bound without being held there."""
     if bounds is None or not x.numel():
         return
+    if interior:
+        check_clear(name, x, bounds, g, "unknown")
     lower, upper = bounds
     at = near(x, lower) | near(x, upper)
     fixed = lower == upper
@@ -172,11 +208,11 @@ class Constraint(NamedTuple):
     def value(self, x: Tensor, data: Any) -> Tensor:
         return self.fun(x, data[0])
 
-    def rows(self, c: Tensor, multipliers: Tensor, data: Any) -> Tensor:
+    def rows(self, c: Tensor, multipliers: Tensor, data: Any, interior: bool) -> Tensor:
         """What is zero at a minimum, for each value: the distance from the limit that it is at, or
         else the multiplier."""
         lower, upper = self.limits(data, c)
-        low, high = near(c, lower), near(c, upper)
+        low, high = (held(c, limit, multipliers, interior) for limit in (lower, upper))
         found: Tensor = (c - lower).where(low, (c - upper).where(high, multipliers))
         return found
 

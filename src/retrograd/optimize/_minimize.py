@@ -18,10 +18,11 @@ from retrograd.optimize._constraints import (
     SMALL,
     bounds_of,
     check_bounds,
+    check_clear,
     constraints_of,
     for_scipy,
+    held,
     if_sparse,
-    near,
     with_bounds,
 )
 from retrograd.optimize._equations import as_args, doubles, solved, vector, wide
@@ -45,6 +46,7 @@ class Minimization(Problem):
     that solves it is that of the unknowns followed by the multipliers."""
 
     name = "minimize"
+    interior = False  # whether limits that hold the solution are not quite reached
 
     def __init__(
         self, fun: Callable[..., Any], x0: Any, args: tuple[Any, ...], bounds: Any,
@@ -74,7 +76,7 @@ class Minimization(Problem):
         _, bounds, data = tree
         x = z[: self.point.count] if self.constraints else z
         if not self.constraints:
-            return with_bounds(x, grad(self.objective)(x, tree), bounds)
+            return with_bounds(x, grad(self.objective)(x, tree), bounds, self.interior)
         multipliers = self._split(z, x, data)
 
         def lagrangian(x: Tensor) -> Tensor:
@@ -84,10 +86,12 @@ class Minimization(Problem):
             return total
 
         rows = [
-            c.rows(c.value(x, own), m, own)
+            c.rows(c.value(x, own), m, own, self.interior)
             for c, own, m in zip(self.constraints, data, multipliers, strict=True)
         ]
-        found: Tensor = slicing.cat([with_bounds(x, grad(lagrangian)(x), bounds), *rows])
+        found: Tensor = slicing.cat(
+            [with_bounds(x, grad(lagrangian)(x), bounds, self.interior), *rows]
+        )
         return found
 
     def _split(self, z: Tensor, x: Tensor, data: Any) -> list[Tensor]:
@@ -111,7 +115,9 @@ class Minimization(Problem):
                 pulled = jacrev(lambda x, c=c, own=own: c.value(x, own))(x)
                 g = g - m @ pulled
                 lower, upper = c.limits(own, value)
-                low, high = near(value, lower), near(value, upper)
+                if self.interior:
+                    check_clear(self.name, value, (lower, upper), m, "constraint")
+                low, high = (held(value, x, m, self.interior) for x in (lower, upper))
                 strength = m.where(low, -m)
                 weak = (low ^ high) & ~(strength > SMALL * max(size, SMALL))
                 if bool(weak.any()):
@@ -120,7 +126,7 @@ class Minimization(Problem):
                         f"{int(weak.nonzero()[0])} is at its limit, but would not be left if the "
                         "limit were moved away: its multiplier is zero or negative."
                     )
-        check_bounds(self.name, x, g, bounds)
+        check_bounds(self.name, x, g, bounds, self.interior)
 
     # -- solving -------------------------------------------------------------------------------
 
@@ -144,12 +150,16 @@ class Minimization(Problem):
         g = grad(self.objective)(x, tree)
         free = x == x
         if bounds is not None:
-            free = ~(near(x, bounds[0]) | near(x, bounds[1]))
+            force = self.interior * g  # without constraints, which is a guess
+            free = ~(held(x, bounds[0], force, self.interior)
+                     | held(x, bounds[1], force, self.interior))  # fmt: skip
         columns, active = [], []
         for c, own in zip(self.constraints, data, strict=True):
             value = c.value(x, own)
             lower, upper = c.limits(own, value)
-            active.append(near(value, lower) | near(value, upper))
+            strong = value.new_full((), float("inf"))  # if there is no force, it turns out
+            low, high = (held(value, limit, strong, self.interior) for limit in (lower, upper))
+            active.append(low | high)
             columns.append(jacrev(lambda x, c=c, own=own: c.value(x, own))(x))
         matrix, which = slicing.cat(columns), slicing.cat(active)
         matrix = matrix * which[:, None] * free
@@ -187,6 +197,7 @@ class _ByScipy(Minimization):
         super().__init__(fun, x0, args, bounds, constraints, fun)
         default = "SLSQP" if self.constraints else "BFGS" if bounds is None else "L-BFGS-B"
         self.method = default if method is None else method
+        self.interior = str(self.method).lower() == "trust-constr"
         self.callback = None if callback is None else self._callback(callback)
         self.more = more
         self._fun = fun
