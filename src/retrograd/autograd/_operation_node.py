@@ -225,9 +225,12 @@ def fit_all(received: Sequence[Any], infos: Sequence[Any]) -> Sequence[Any]:
 def _spread(g: Any, shape: tuple[int, ...]) -> Any:
     """Bring a gradient that lacks dimensions, or elements along some, to a shape: that of what a
     smaller value was written over, or of a value with more dimensions than the place it was put."""
-    if len(g.shape) < len(shape):
-        g = linear.reshape(g, (1,) * (len(shape) - len(g.shape)) + tuple(g.shape))
     extra = len(g.shape) - len(shape)
+    if extra > 0 and g.shape[extra:] == shape:  # a bias: only dimensions in front to sum over
+        return linear.sum_to_shape(g, shape)
+    if extra < 0:
+        g = linear.reshape(g, (1,) * -extra + tuple(g.shape))
+        extra = 0
     most = tuple([1 if m == 1 else n for m, n in zip(g.shape[extra:], shape, strict=True)])
     g = g if tuple(g.shape) == most else linear.sum_to_shape(g, most)
     return g if most == shape else linear.expand(g, size=shape)
