@@ -421,7 +421,7 @@ def test_a_plan_is_what_xla_says(strategy: str, how: str) -> None:
     for _ in range(3):
         run(x, x)
     (part,) = [p for s in run.last.function.steps for p in getattr(s[0], "variants", {}).values()]
-    ((_, _, where), function), = part.calls.items()
+    ((_, _, where, _), function), = part.calls.items()
     given = [jax.ShapeDtypeStruct(v.shape, v.dtype, sharding=w)
              for v, w in zip(part.program.inputs, where, strict=True)]  # fmt: skip
     with jax.enable_x64(True):
