@@ -235,9 +235,10 @@ class Pulled:
     ) -> Tensor:
         """Gradients that are carried back through one step at a time, from the states between."""
         inputs = trajectory.inputs_of(at)
-        first, last, y0, outputs = [None if x is None else raw(x) for x in inputs[:4]]
+        first, last, y0 = (raw(x) for x in inputs[:3])
+        outputs: Any = None if inputs[3] is None else raw(inputs[3])
         values = inputs[4:]
-        number = lambda t: arrays.asarray(t, y0.dtype)[()]
+        number: Callable[[float], Any] = lambda t: arrays.asarray(t, y0.dtype)[()]
         ends, by_outputs = grid.times, [0.0 * last for _ in grid.outputs]
         by_first, by_last, by_values = 0.0 * first, 0.0 * last, [0.0 * raw(v) for v in values]
         states = [y0, *[arrays.asarray(grid.states(t), y0.dtype) for t in ends[1:-1]]]

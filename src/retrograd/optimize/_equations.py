@@ -38,7 +38,7 @@ class Equations(Problem):
         self.solver = solver
         self._residual = _residual_of(fun, self.point)
         self.look_at(fun)
-        of_values = lambda: self.parameters.of_values(self._residual)
+        of_values: Callable[[], Any] = lambda: self.parameters.of_values(self._residual)
         self._value = self.evaluation(fun, "value", of_values, "value")
         self._jacobian = self.evaluation(fun, "jacobian", lambda: jacfwd(of_values()), "matrix")
 
