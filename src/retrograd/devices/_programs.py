@@ -129,9 +129,9 @@ class OnDevice(Executable):
         super().__init__(program, stages)
         self.recycled: list[int] = []
         first = len(program.inputs) + self.room
-        for stage, (_, inputs, _) in zip(stages, self.steps, strict=True):
+        for stage, (_, taken, _) in zip(stages, self.steps, strict=True):
             for v in self.gradients.get(id(stage.program), ()):
-                inputs.append(first + len(self.recycled))
+                taken.append(first + len(self.recycled))
                 self.recycled.append(program.outputs.index(v))
         # The numbers of an optimizer stay on the CPU, where it computes them.
         numbers = {v for line in program.lines if line.operation.name == "optimizer_numbers"
@@ -150,8 +150,8 @@ class OnDevice(Executable):
         place = place_of(values)
         found = super().__call__(*values, spares=spares or [None] * len(self.recycled))
         if self.checks:
-            *found, holds = found
-            _pending.note(self.name, holds)
+            _pending.note(self.name, found[-1])
+            found = found[:-1]
         return (*found, place)
 
     def __call__(self, *values: Any) -> tuple[Any, ...]:  # type: ignore[override]
