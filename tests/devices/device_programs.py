@@ -509,7 +509,7 @@ def masked(y: Any, mask: Any, values: Any) -> Any:
     lambda y, mask, values: masked(y, mask, values),
     lambda y, mask, values: masked(y, mask, values[None]),
     lambda y, mask, values: torch.index_put(y, (torch.tensor([1], device=y.device),
-                                                torch.tensor([0, 2], device=y.device)),
+                                                torch.tensor([[0, 2]], device=y.device)),
                                             values[None]),
     lambda y, mask, values: y[0].put(torch.tensor([0, 2], device=y.device), values),
 ])  # fmt: skip
