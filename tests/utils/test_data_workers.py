@@ -199,6 +199,8 @@ def test_iterable_datasets_as_in_pytorch(torch):
         with warnings.catch_warnings(record=True) as seen:
             warnings.simplefilter("always")
             found = plain(list(loader))
+        # From Python 3.12 on, forking a process that has threads is another warning.
+        seen = [w for w in seen if "fork" not in str(w.message)]
         assert len(seen) == 3
         return found, [re.sub("<.*?object at 0x[0-9a-f]+>", "", str(w.message)) for w in seen]
 
