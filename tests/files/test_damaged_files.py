@@ -79,6 +79,8 @@ HOSTILE: dict[str, tuple[bytes, str]] = {
     "not a boolean": (file_of({"x": {"dtype": "BOOL", "shape": [1], "data_offsets": [0, 1]}},
                               b"\x02"), "not 0 or 1"),
     "tree is missing": (file_of({"__metadata__": {"format": "retrograd"}}), "tree is missing"),
+    "tree is part of the format": (
+        file_of({"__metadata__": {"format": 'retrogradze":[1,2]'}}), "tree is missing"),
     "tree is not JSON": (file_of({"__metadata__": {SKELETON: "{"}}), "is damaged"),
     "tree is a list": (file_of({"__metadata__": {SKELETON: "[]"}}), "not a JSON object"),
     "tree is deep": (file_of({"__metadata__": {SKELETON: '{"a":' + "[" * 10**5}}), "too deeply"),

@@ -374,7 +374,7 @@ def _assembled(header: Header, name: str, fetch: Callable[[Entry], Raw], sums: b
 def _skeleton(header: Header, name: str) -> dict[str, Any] | None:
     text = header.metadata.get(SKELETON)
     if text is None:
-        if header.metadata.get("format") == SKELETON:
+        if SKELETON in header.metadata.get("format", ""):  # also if it ends in something else
             raise ValueError("the tree is missing")
         return None
     skeleton = _format.parse(text)
