@@ -102,3 +102,13 @@ def test_views_follow_a_base_whose_shape_has_changed() -> None:
         y.t_()
     with pytest.raises(RuntimeError, match="cannot be passed on"):
         torch.autograd.grad((view * weights).sum(), x)
+
+
+def test_a_view_of_another_shape_has_the_history_of_its_elements() -> None:
+    x = leaf()
+    y = x * 2
+    view = y[:1]
+    with torch.no_grad():
+        view.t_()
+    (gradient,) = torch.autograd.grad((view * torch.tensor([[1.0], [2.0], [3.0]])).sum(), x)
+    assert torch.equal(gradient, torch.tensor([[2.0, 4.0, 6.0], [0.0, 0.0, 0.0]]))

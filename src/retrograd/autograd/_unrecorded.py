@@ -15,6 +15,7 @@ from retrograd.autograd._history import accumulator, edge, meta_of, move_retaine
 from retrograd.autograd._node import AccumulateGrad, CallableNode, Info, Node
 from retrograd.autograd._operation_node import fit
 from retrograd.autograd._passes import orders
+from retrograd.autograd._versions import version_of
 
 
 def note_change(tensor: Any, before: Info) -> None:
@@ -26,6 +27,9 @@ def note_change(tensor: Any, before: Info) -> None:
     if (tensor._data.shape, tensor._data.dtype) == before:
         return
     if tensor._node is not None:
+        view = None if tensor._meta is None else tensor._meta.view
+        if view is not None and view.seen != version_of(tensor).count:
+            return  # at its next use it takes its place in the graph of its base, as it is then
         node, number = edge(tensor)
         change = UnrecordedChangeBackward()
         change.place(node, number, before)
