@@ -252,3 +252,10 @@ def test_none_of_it_is_loaded_at_import() -> None:
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True,
                           check=False)  # fmt: skip
     assert (done.returncode, done.stdout) == (0, "[]\n")
+
+
+@pytest.mark.parametrize("name", ["autograd", "func", "pipeline", "viz", "nn", "utils", "profiler"])
+def test_names_that_are_loaded_later_can_be_completed(name: str) -> None:
+    code = f"import retrograd.{name} as m; print(*(n for n in m.__all__ if n not in dir(m)))"
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert run.stdout.strip() == ""

@@ -11,7 +11,7 @@ from typing import Any
 import retrograd as torch
 from retrograd import distributed, nn
 from retrograd.optim.lr_scheduler import ReduceLROnPlateau
-from retrograd.pipeline import _checkpoints, _schedules
+from retrograd.pipeline import _checkpoints, schedules
 from retrograd.pipeline._channels import Channels
 from retrograd.pipeline._data import Items, Reader
 from retrograd.pipeline._executor import Batch, Executor
@@ -74,7 +74,7 @@ class Pipeline:
 
     def __init__(
         self, layers: Any, stages: int = 1, *, microbatches: int, partition: Partition = "uniform",
-        schedule: str | type[_schedules.Schedule] = "1f1b", chunks: int = 1,
+        schedule: str | type[schedules.Schedule] = "1f1b", chunks: int = 1,
         replicas: int | None = None, loss_fn: Callable[[Any, Any], Any] | None = None,
         optimizer: Callable[[list[Any]], Any] | None = None,
         scheduler: Callable[[Any], Any] | None = None, clip_grad_norm: float | None = None,
@@ -87,7 +87,7 @@ class Pipeline:
         named = named_layers(layers)
         del layers
         ties = ties_of(named, list(tied))
-        make = _schedules.get(schedule) if isinstance(schedule, str) else schedule
+        make = schedules.get(schedule) if isinstance(schedule, str) else schedule
         make(stages, microbatches, chunks)  # so that mistakes are found before messages are sent
         self.grid = grid = Grid(stages, replicas)
         self.seed = grid.agreed([torch.initial_seed() if seed is None else seed])[0]

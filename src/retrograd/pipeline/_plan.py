@@ -8,7 +8,7 @@ from fractions import Fraction
 from functools import partial
 from typing import Any, NamedTuple
 
-from retrograd.pipeline import _schedules as schedules
+from retrograd.pipeline import schedules
 from retrograd.pipeline._drawing import in_bytes, short
 from retrograd.pipeline._simulator import simulate
 from retrograd.pipeline._timeline import Timeline

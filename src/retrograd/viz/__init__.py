@@ -8,15 +8,16 @@ shows how large gradients are, and ``sparsity`` which entries a Jacobian has.
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from retrograd._later import later
 
 if TYPE_CHECKING:
     from retrograd.viz._draw import draw as draw
     from retrograd.viz._report import Report as Report
 
 # Loaded on first use: each needs modules that the others do not.
-_PLACES = {
+_MODULES = {
     "Report": "_report",
     "difference": "_difference",
     "draw": "_draw",
@@ -26,19 +27,7 @@ _PLACES = {
     "recording": "_recording",
     "sparsity": "_sparsity",
 }
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _PLACES:
-        raise AttributeError(f"module 'retrograd.viz' has no attribute '{name}'")
-    result = getattr(importlib.import_module(f"retrograd.viz.{_PLACES[name]}"), name)
-    globals()[name] = result
-    return result
-
-
-def __dir__() -> list[str]:
-    return [*globals(), *_PLACES]
-
+__getattr__, __dir__ = later(__name__, names={n: f"viz.{m}" for n, m in _MODULES.items()})
 
 __all__ = [
     "Report",
