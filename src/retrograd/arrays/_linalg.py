@@ -516,19 +516,60 @@ def ldl_factor(x: Raw, hermitian: bool) -> tuple[Raw, Raw, Raw]:
 
 
 def ldl_solve(ld: Raw, pivots: Raw, b: Raw, hermitian: bool) -> Raw:
-    """The solution of the equations whose matrix ``ldl_factor`` has factored."""
-    routine = _symmetric_routine("trs", ld.dtype, hermitian)
+    """The solution of the equations whose matrix ``ldl_factor`` has factored, computed as LAPACK's
+    ``sytrs2`` does (SciPy has ``sytrs`` only since version 1.15)."""
     batch = np.broadcast_shapes(ld.shape[:-2], b.shape[:-2])
     ld, b = (np.broadcast_to(x, (*batch, *x.shape[-2:])) for x in (ld, b))
     if not b.size:
         return np.zeros(b.shape, b.dtype)
     refuse_wrong_blocks(pivots, ld.shape[-1])
     order = np.broadcast_to(pivots, (*batch, pivots.shape[-1])).astype(np.int32)
+    convert = _symmetric_routine("conv", ld.dtype, hermitian=False)
+    trsm = _routine("blas", "trsm", ld.dtype)
+    transposed = 2 if hermitian else 1
 
     def solve(a: Raw, row: Raw, right: Raw) -> tuple[Raw]:
-        return (routine(a, row[0], right, lower=1)[0],)
+        factor, below, _ = convert(a, row[0], lower=1)
+        rows, starts = _ldl_exchanges(row[0])
+        x = trsm(1, factor, right[rows], lower=1, diag=1)
+        x = _divided_by_blocks(factor.diagonal(), below, starts, x, hermitian)
+        result = np.empty_like(x)
+        result[rows] = trsm(1, factor, x, lower=1, diag=1, trans_a=transposed)
+        return (result,)
 
     return _each(solve, ld, order[..., None, :], b)[0]
+
+
+def _ldl_exchanges(pivots: Raw) -> tuple[Raw, list[int]]:
+    """The order of the rows after all exchanges, and where the 2×2 blocks of D begin."""
+    rows, starts, k = np.arange(len(pivots)), [], 0
+    while k < len(pivots):
+        if pivots[k] < 0:  # the same number for both rows of a block: the second is exchanged
+            starts.append(k)
+            k += 1
+        other = abs(pivots[k]) - 1
+        rows[[k, other]] = rows[[other, k]]
+        k += 1
+    return rows, starts
+
+
+def _divided_by_blocks(
+    diagonal: Raw, below: Raw, starts: list[int], b: Raw, hermitian: bool
+) -> Raw:
+    """The solution for a matrix of blocks of size 1 and 2, scaled as in LAPACK against overflow."""
+    first = np.asarray(starts, np.intp)
+    second = first + 1
+    single = np.ones(len(diagonal), bool)
+    single[first] = single[second] = False
+    x = np.empty_like(b)
+    x[single] = b[single] / diagonal[single, None]
+    lower = below[first, None]
+    upper = lower.conj() if hermitian else lower
+    p, q = diagonal[first, None] / upper, diagonal[second, None] / lower
+    top, bottom = b[first] / upper, b[second] / lower
+    x[first] = (q * top - bottom) / (p * q - 1)
+    x[second] = (p * bottom - top) / (p * q - 1)
+    return x
 
 
 def _symmetric_routine(name: str, dtype: np.dtype[Any], hermitian: bool) -> Any:

@@ -217,10 +217,27 @@ def overlaps_itself(x: Raw) -> bool:
     return x.size > 0 and any(stride == 0 and size > 1 for stride, size in steps)
 
 
+# NumPy 2.0 has the protocol without versions, devices and copies.
+_HAS_DLPACK_1 = np.lib.NumpyVersion(np.__version__) >= "2.1.0"
+
+
 def from_dlpack(value: Any, copy: bool | None = None) -> Raw:
     """The memory of an object of another library, shared, or copied if ``copy`` is true."""
-    # NumPy 2.0 does not know the argument.
-    return np.from_dlpack(value) if copy is None else np.from_dlpack(value, copy=copy)
+    if copy is None or not _HAS_DLPACK_1:
+        array = np.from_dlpack(value)
+        return array.copy() if copy else array
+    return np.from_dlpack(value, copy=copy)
+
+
+def to_dlpack(
+    x: Raw, max_version: tuple[int, int] | None, device: tuple[int, int] | None, copy: bool | None
+) -> Any:
+    """A capsule with the memory of ``x``, or with a copy of it, for another library."""
+    if _HAS_DLPACK_1:
+        return x.__dlpack__(max_version=max_version, dl_device=device, copy=copy)
+    if device not in (None, (1, 0)):
+        raise BufferError("memory of the CPU cannot be exported to another device")
+    return (x.copy() if copy else x).__dlpack__()  # an older capsule is always allowed
 
 
 def from_buffer(buffer: Any, dtype: np.dtype[Any], count: int, offset: int) -> Raw:

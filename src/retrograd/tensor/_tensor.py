@@ -366,7 +366,7 @@ class Tensor(_Base):
             raise BufferError("Can't export tensors that require gradient, use tensor.detach()")
         if stream is not None:
             raise BufferError("a tensor on the CPU cannot be exported on a stream")
-        return self.numpy().__dlpack__(max_version=max_version, dl_device=dl_device, copy=copy)
+        return arrays.to_dlpack(self.numpy(), max_version, dl_device, copy)
 
     def __dlpack_device__(self) -> tuple[int, int]:
         return (1, 0)
