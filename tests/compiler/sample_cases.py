@@ -4,6 +4,7 @@ of them can be stopped and taken up again."""
 from __future__ import annotations
 
 import json
+import re
 import signal
 import sys
 from collections import Counter
@@ -18,7 +19,7 @@ from test_compile_samples import DTYPES, EVERY
 # On a branch cut, where the sign of a zero decides, which XLA's products of complex numbers lose.
 ON_A_CUT = ("torch.asinh(edge * 2j)",)
 SECONDS = 120  # that a sample may take
-STRIDE = 16  # a long run takes every sixteenth sample of each group first, then their neighbours
+CALLED = re.compile(r"\.(\w+)\(")
 
 
 class Outcome(NamedTuple):
@@ -69,7 +70,7 @@ def run_all(check: Check, path: str, groups: list[str]) -> None:
         group, expression, dtype, *outcome = json.loads(line)
         known[group, expression, dtype] = Outcome(*outcome)
     wanted = list(cases(0, 1, groups))
-    for case in [case for first in range(STRIDE) for case in wanted[first::STRIDE]]:
+    for case in by_operation(wanted):
         if case in known and known[case].problem is None:
             continue
         signal.signal(signal.SIGALRM, _too_long)
@@ -82,6 +83,18 @@ def run_all(check: Check, path: str, groups: list[str]) -> None:
         with ledger.open("a") as file:
             print(json.dumps([*case, *known[case]]), file=file)
     print(summary([known[case] for case in wanted]))
+
+
+def by_operation(wanted: list[tuple[str, str, str]]) -> list[tuple[str, str, str]]:
+    """Cases in another order: one of each operation, by the names that expressions call, then a
+    second of each, and so on."""
+    turns: Counter[str] = Counter()
+    numbered = []
+    for case in wanted:
+        names = set(CALLED.findall(case[1])) or {case[0]}
+        turns.update(names)
+        numbered.append((min(turns[name] for name in names), case))
+    return [case for _, case in sorted(numbered, key=lambda pair: pair[0])]
 
 
 def _too_long(*_: Any) -> None:

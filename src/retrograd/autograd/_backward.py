@@ -128,9 +128,10 @@ def root_of(i: int, output: Any, recorded: bool, g: Any = None, batched: bool = 
     if g is None:
         data = getattr(output, "_data", None)
         if data is not None and data.size == 1 and data.dtype.kind in dtypes.FLOATS:
-            start = arrays.ones(data.shape, data.dtype)
             if isinstance(data, Lifted) and not data.level.number:  # on a device
-                start = data.level.beside(start, data)
+                start: Any = data.level.ones_like(data)
+            else:
+                start = arrays.ones(data.shape, data.dtype)
         else:
             start = implicit_gradient(output)
         return node, number, wrap(start) if recorded else start

@@ -10,10 +10,13 @@ from typing import Any
 
 from retrograd import arrays
 from retrograd.compiler._program import Line, Step, Var
+from retrograd.compiler._tracing import SIZED_BY_VALUES
 from retrograd.devices import _pending, _platforms
-from retrograd.devices._values import DeviceValue, Memory, seen
+from retrograd.devices._signatures import keys_of, place_in
+from retrograd.devices._values import DeviceValue, Kind, Memory, find_kind, marked, seen
+from retrograd.ops._lifted import Lifted, raw
 from retrograd.ops._meta_device import result_of
-from retrograd.ops._operation import Operation, TensorLike
+from retrograd.ops._operation import TABLE, Operation, TensorLike
 
 np = arrays.programs.numpy
 
@@ -23,6 +26,8 @@ TAKES_NUMBERS = frozenset({
     "times_number", "over_number", "addcmul", "addcdiv", "rsub", "rsub_number", "lerp_number",
     "eq", "ne", "lt", "le", "gt", "ge", "fill", "at_least", "bounded",
 })  # fmt: skip
+new = object.__new__
+MOST = 100  # operations in one function: XLA's compiler takes long for many
 
 
 class Given:
@@ -36,97 +41,12 @@ class Given:
         self.steps = steps
 
 
-class Signature:
-    """The arguments of an operation, taken apart: arrays and numbers, which compiled functions
-    take, and a key of all else, which they are compiled for."""
-
-    __slots__ = ("_numbers", "flat", "place")
-
-    def __init__(self, takes_numbers: bool) -> None:
-        self.flat: list[Any] = []
-        self.place: Any = None
-        self._numbers = takes_numbers
-
-    def key(self, x: Any) -> Any:
-        """The key of an argument, whose arrays are noted."""
-        kind = type(x)
-        if kind is DeviceValue:
-            memory = x.memory
-            self.flat.append(memory.array)
-            if self.place is None:
-                self.place = memory.place
-            elif memory.place is not self.place and memory.array.devices() != self.devices():
-                raise two_devices(self.place, memory.place)
-            if x.steps:
-                kind = memory.array.dtype.num
-                return (memory.array.shape, kind, memory_key(x), steps_key(x.steps))
-            # A number, as the hash of a dtype takes long to compute.
-            return (x.shape, x.dtype.num, memory_key(x))
-        if kind is float and self._numbers:
-            self.flat.append(x)
-            return float
-        if kind in (list, tuple):
-            return (kind, *[self.key(part) for part in x])
-        if kind in (int, bool, str, type(None)):
-            return (kind, x)
-        if isinstance(x, TensorLike):
-            return self.key(x._data)
-        if arrays.is_raw(x):
-            self.flat.append(x)
-            return (np, x.shape, x.dtype.num)
-        return constant_key(x)
-
-    def devices(self) -> Any:
-        first = next(x for x in self.flat if hasattr(x, "devices"))
-        return first.devices()
-
-
-def two_devices(one: Any, other: Any) -> RuntimeError:
-    """PyTorch's words for operands on two devices."""
-    if one._mesh is not None or getattr(other, "_mesh", None) is not None:
-        return RuntimeError(
-            "got mixed torch.Tensor and DTensor, need to convert all torch.Tensor to DTensor "
-            f"before calling distributed operators! One is on {one}, another on {other}: "
-            "distribute_tensor(x, mesh, placements) puts a tensor on a mesh, and so does "
-            "x.to(y.device), whole on each device."
-        )
-    return RuntimeError(
-        "Expected all tensors to be on the same device, but found at least two devices, "
-        f"{one} and {other}!"
-    )
-
-
-def memory_key(x: DeviceValue) -> Any:
-    """How the memory of a value is laid out, unless it is row by row."""
-    layout = x.memory.layout
-    return None if layout is None or layout.flags.c_contiguous else layout.strides
-
-
-def constant_key(x: Any) -> Any:
-    """A key for a value that is no array: floats by their text, as nan is not itself."""
-    if isinstance(x, (float, complex)):
-        return (type(x), repr(x))
-    if isinstance(x, slice):
-        return (slice, x.start, x.stop, x.step)
-    if type(x) in (list, tuple):
-        return (type(x), *map(constant_key, x))
-    if type(x) is dict:
-        return (dict, *[(name, constant_key(value)) for name, value in x.items()])
-    return (type(x), x)
-
-
-def steps_key(steps: tuple[Step, ...]) -> Any:
-    return tuple([
-        (step.operation.name, step.number, constant_key(step.options)) for step in steps
-    ])  # fmt: skip
-
-
 class Call:
     """An operation, compiled for one signature."""
 
-    __slots__ = ("expects", "function", "in_doubt", "operation", "outputs", "several")
+    __slots__ = ("expects", "function", "in_doubt", "kinds", "operation", "several")
 
-    def __init__(self, operation: Any, args: Any, options: dict[str, Any]) -> None:
+    def __init__(self, operation: Any, args: Any, options: dict[str, Any], flat: list[Any]) -> None:
         from retrograd.compiler.xla import _table
         from retrograd.compiler.xla._narrow import PRODUCTS
 
@@ -134,14 +54,16 @@ class Call:
         outputs = _outputs(operation, args, options)
         self.several = isinstance(outputs, (tuple, list))
         results = list(outputs) if self.several else [outputs]
-        self.outputs = [(y.shape, y.dtype) for y in results]
+        place = place_in((*args, *options.values()))
+        traced = _pending.tracing.expected is not None
+        self.kinds = [find_kind(place, y.shape, marked(y.dtype), traced) for y in results]
         self.in_doubt = self.expects = False
         counter: list[Any] = []
         given = _taken_apart(list(args), counter, operation.name in TAKES_NUMBERS)
         named = _taken_apart(options, counter, operation.name in TAKES_NUMBERS)
         vars_ = [Var("y", y) for y in results]
 
-        def traced(*flat: Any) -> Any:
+        def function(*flat: Any) -> Any:
             known: dict[Var, Any] = {}
             variables = [_variable(part, flat, known) for part in given]
             line = Line(tuple(vars_), operation, tuple(variables),
@@ -164,11 +86,16 @@ class Call:
                     found.append(jnp.stack([jnp.all(c) for c in several]).all())
             return tuple(found)
 
-        self.function: Callable[..., Any] = _platforms.jax().jit(traced)
+        self.function: Callable[..., Any] = (
+            inlined(function) if traced else compiled(function, flat, place)
+        )
 
-    def __call__(self, flat: list[Any], place: Any) -> Any:
+    def __call__(self, flat: list[Any], operands: Any = ()) -> Any:
         """New values, or NotImplemented if the answer is not to be trusted."""
-        found = _platforms.within_memory(self.function, place, *flat)
+        try:
+            found = self.function(*flat)
+        except _platforms.jax().errors.JaxRuntimeError as error:
+            raise _platforms.explained(error, self.kinds[0].place) from None
         if self.expects:
             *found, holds = found
             _pending.note(self.operation.name, holds)
@@ -176,11 +103,61 @@ class Call:
             *found, holds = found
             if not holds:
                 return NotImplemented
-        results = [
-            DeviceValue(Memory(y, place), shape, dtype)
-            for y, (shape, dtype) in zip(found, self.outputs, strict=True)
-        ]
-        return tuple(results) if self.several else results[0]
+        if not self.several:
+            return of_kind(self.kinds[0], found[0])
+        return tuple(map(of_kind, self.kinds, found))
+
+
+def compiled(function: Callable[..., Any], flat: list[Any], place: Any) -> Callable[..., Any]:
+    """A function of arrays, and of numbers, as XLA compiles it for arguments like ``flat``.
+
+    JAX takes float64 for float32 where nobody says otherwise, and saying so at each call takes a
+    tenth of its time. That is only needed where arguments do not have a dtype of their own, or may
+    be spread over a mesh in another way each time.
+    """
+    jax = _platforms.jax()
+    jitted = jax.jit(function)
+    if place._mesh is None and all([isinstance(x, jax.Array) for x in flat]):
+        with jax.enable_x64(True):
+            found: Callable[..., Any] = jitted.lower(*flat).compile()
+        return found
+    with jax.enable_x64(True):
+        jitted.trace(*flat)  # for the error if it has no lowering
+
+    def call(*flat: Any) -> Any:
+        with jax.enable_x64(True):
+            return jitted(*flat)
+
+    return call
+
+
+def inlined(function: Callable[..., Any]) -> Callable[..., Any]:
+    """A function of JAX's tracers as a part of one that is being traced."""
+
+    def call(*flat: Any) -> Any:
+        _pending.tracing.calls += 1
+        if _pending.tracing.calls > MOST:
+            raise _pending.CannotTraceError("it calls too many operations")
+        return function(*flat)
+
+    return call
+
+
+def of_kind(kind: Kind, array: Any) -> DeviceValue:
+    """A new value of a kind. As its class would make it, in half the time."""
+    memory = new(Memory)
+    memory.array = array
+    memory.place = kind.place
+    memory.layout = None
+    value = new(DeviceValue)
+    value.level = Lifted.device_level
+    value.memory = memory
+    value.shape = kind.shape
+    value.dtype = kind.dtype
+    value.steps = ()
+    value._layout = None
+    value._kind = kind
+    return value
 
 
 def _outputs(operation: Any, args: Any, options: dict[str, Any]) -> Any:
@@ -262,28 +239,56 @@ def viewed(var: Var, step: Step, layout: Any, known: dict[Var, Any]) -> Var:
 
 # -- the calls that were made before ---------------------------------------------------------
 
-_NEW: Any = object()
-_calls: dict[Any, Call | None] = {}
+NEW: Any = object()
+_calls: dict[Any, Any] = {}  # None: NumPy does it, or a composite is done by its definition
 
 
-def run(operation: Any, args: Any, options: dict[str, Any]) -> Any:
-    """An operation by its lowering. NotImplemented if NumPy has to do it."""
-    signature = Signature(operation.name in TAKES_NUMBERS)
-    key = (operation.name, *[signature.key(x) for x in args])
+def find(operation: Any, args: Any, options: dict[str, Any]) -> tuple[Any, list[Any]]:
+    """The compiled function for a call, made if it is new, and the arrays and numbers to call it
+    with. None if there is no such function."""
+    flat: list[Any] = []
+    numbers = operation.name in TAKES_NUMBERS
+    key: Any = (operation, *keys_of(args, flat, numbers))
     if options:
-        key = (key, *[(name, signature.key(x)) for name, x in options.items()])
-    jax = _platforms.jax()
-    with jax.enable_x64(True):
-        call: Call | None = _calls.get(key, _NEW)
-        if call is _NEW:
-            try:
-                call = Call(operation, args, options)
-                found = call(signature.flat, signature.place)
-            except (NotImplementedError, jax.errors.JAXTypeError):  # XLA has nothing for it
-                call, found = None, NotImplemented
-            _calls[key] = call
-            return found
-        return NotImplemented if call is None else call(signature.flat, signature.place)
+        key = (key, *options, *keys_of(options.values(), flat, numbers))
+    call = _calls.get(key, NEW)
+    if call is NEW:
+        call = _calls[key] = made(operation, args, options, flat)
+    return call, flat
+
+
+def made(operation: Any, args: Any, options: dict[str, Any], flat: list[Any]) -> Any:
+    """A function compiled for a call: of the lowering, or of the definition of a composite."""
+    if is_known(operation) and not sized_by_values(operation, options):
+        try:
+            return Call(operation, args, options, flat)
+        except (NotImplementedError, _platforms.jax().errors.JAXTypeError):
+            return None  # XLA has nothing for it
+    whole = operation.definition is not None and TABLE.get(operation.name) is operation
+    return fused(operation, args, options, flat) if whole else None
+
+
+def fused(operation: Any, args: Any, options: dict[str, Any], flat: list[Any]) -> Any:
+    """A composite as one function; None if its definition cannot be traced."""
+    from retrograd.devices._fused import Fused
+
+    count = len(args)
+
+    def function(*values: Any) -> Any:
+        named = dict(zip(options, values[count:], strict=True))
+        return Lifted.device_level.by_definition(operation, values[:count], named)
+
+    try:
+        return Fused(operation.name, function, [*args, *options.values()], flat)
+    except Exception:  # whatever it is, the definition runs next, and raises it if it is real
+        return None
+
+
+def sized_by_values(operation: Any, options: dict[str, Any]) -> bool:
+    """Whether the size of the result depends on values, which XLA must not."""
+    if operation.name == "index":
+        return any(getattr(raw(x), "dtype", None) == np.dtype(bool) for x in options["where"])
+    return operation.name in SIZED_BY_VALUES or operation.random
 
 
 def written(target: DeviceValue, value: Any) -> Any:
@@ -291,26 +296,23 @@ def written(target: DeviceValue, value: Any) -> Any:
     from retrograd.compiler._program import PUT
     from retrograd.compiler.xla._table import lowered
 
-    memory = target.memory
-    signature = Signature(False)
-    key = ("put", signature.key(DeviceValue(memory, memory.array.shape, memory.array.dtype)),
-           signature.key(value), steps_key(target.steps))  # fmt: skip
-    jax = _platforms.jax()
-    with jax.enable_x64(True):
-        function: Any = _calls.get(key)
-        if function is None:
-            given = _taken_apart([value], [None], False)
-            steps = target.steps
+    flat: list[Any] = [target.memory.array]
+    key = ("put", target.kind, *keys_of((value,), flat, False))
+    function: Any = _calls.get(key)
+    if function is None:
+        place = place_in((target, value))
+        given = _taken_apart([value], [None], False)
+        steps = target.steps
 
-            def traced(base: Any, *flat: Any) -> Any:
-                known: dict[Var, Any] = {}
-                var = _variable(given[0], (base, *flat), known)
-                line = Line((), PUT, (), {}, True, (None, 0), False)
-                line.outputs = (var,)
-                return lowered(line, [base, known[var]], {"views": steps})[0]
+        def put(base: Any, *flat: Any) -> Any:
+            known: dict[Var, Any] = {}
+            var = _variable(given[0], (base, *flat), known)
+            line = Line((), PUT, (), {}, True, (None, 0), False)
+            line.outputs = (var,)
+            return lowered(line, [base, known[var]], {"views": steps})[0]
 
-            function = _calls[key] = jax.jit(traced)
-        return function(*signature.flat)
+        function = _calls[key] = inlined(put) if target.kind.traced else compiled(put, flat, place)
+    return function(*flat)
 
 
 @cache
@@ -319,7 +321,6 @@ def is_known(operation: Any) -> bool:
     has one, too, and is not the composite of that name.)"""
     from retrograd.compiler.xla import COMPOSITES
     from retrograd.compiler.xla._table import LOWERINGS
-    from retrograd.ops._operation import TABLE
 
     own = isinstance(operation, Operation) and TABLE.get(operation.name) is operation
     whole = own and (operation.definition is None or operation.name in COMPOSITES)

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from retrograd import arrays
 from retrograd._modes import modes
 from retrograd.compiler._program import Step
-from retrograd.compiler._tracing import SIZED_BY_VALUES
-from retrograd.devices import _calls
-from retrograd.devices._values import DeviceValue, put, seen
+from retrograd.devices import _calls, _nodes, _pending, _recording
+from retrograd.devices._signatures import two_devices
+from retrograd.devices._values import DeviceValue, Kind, find_kind, put, seen
 from retrograd.ops import copies
 from retrograd.ops._lifted import Level, Lifted, TensorLike, raw
 from retrograd.ops._widened import is_narrow, run_widened
@@ -29,7 +29,7 @@ class _Inside(threading.local):
 class DeviceLevel(Level):
     """Runs operations by their lowerings, compiled once for each signature."""
 
-    __slots__ = ("_state",)
+    __slots__ = ("_ones", "_state")
 
     name = "a device"
     transparent = True
@@ -38,6 +38,7 @@ class DeviceLevel(Level):
         super().__init__()
         self.number = 0  # below all transforms
         self._state = _Inside()
+        self._ones: dict[Kind, Any] = {}
 
     @property
     def inside(self) -> bool:
@@ -54,8 +55,17 @@ class DeviceLevel(Level):
             return data
         return data  # type: ignore[no-any-return]
 
-    def beside(self, x: Any, other: Any) -> Lifted:
-        return put(x, other.memory.place, other.array.sharding)
+    def ones_like(self, x: Any) -> Lifted:
+        """Ones, of which XLA's array is kept: every backward pass starts from them."""
+        place = x.memory.place
+        if place._mesh is not None or _pending.tracing.expected is not None:
+            where = None if place._mesh is None else x.array.sharding
+            return put(arrays.ones(x.shape, x.dtype), place, where)
+        kind = find_kind(place, x.shape, x.dtype)
+        array = self._ones.get(kind)
+        if array is None:
+            array = self._ones[kind] = put(arrays.ones(x.shape, x.dtype), place).memory.array
+        return _calls.of_kind(kind, array)
 
     def records_whole(self, operation: Any) -> bool:
         """A composite is recorded as in eager mode, unless its rules take arrays only."""
@@ -72,7 +82,7 @@ class DeviceLevel(Level):
                 elif arrays.is_raw(x._data) and x._data.ndim:
                     other = "cpu"
         if place is not None and other is not None:
-            raise _calls.two_devices(place, other)
+            raise two_devices(place, other)
 
     def check(self, check: Any, values: Any, options: dict[str, Any]) -> None:
         """What an operation refuses, also for its values."""
@@ -89,18 +99,35 @@ class DeviceLevel(Level):
         finally:
             self._state.depth -= 1
 
+    def fast_path(self, operation: Any) -> Callable[..., Any] | None:
+        return _recording.fast_path(operation)
+
+    def node_class(self, operation: Any, narrow: bool) -> Any:
+        return _nodes.node_class(operation, narrow)
+
     def run(self, operation: Any, args: tuple[Any, ...], options: dict[str, Any]) -> Any:
-        if not self.inside:
-            for x in args:
-                if isinstance(x, arrays.ndarray) and x.ndim:  # it may be a tensor on the CPU
-                    next(y for y in args if isinstance(y, DeviceValue)).refuse(operation.name)
+        for x in args:
+            if isinstance(x, arrays.ndarray) and x.ndim and not self.inside:
+                # It may be a tensor on the CPU.
+                next(y for y in args if isinstance(y, DeviceValue)).refuse(operation.name)
+        if operation.view:
+            return _views(operation, args, options)
+        if operation.name in ("to_device", "redistribute"):
+            return operation.forward(*args, **options)
+        call, flat = _calls.find(operation, args, options)
+        found = NotImplemented if call is None else call(flat, args)
+        if found is not NotImplemented:
+            return found
         if operation.definition is not None and not _calls.is_known(operation):
-            if any(is_narrow(x) for x in args) and not operation.moves_only:
-                return run_widened(self.by_definition, _to_dtype, operation, args, options)
             return self.by_definition(operation, args, options)
-        return self.run_on_parts(operation, args, options)
+        return on_host(operation, args, options)
 
     def by_definition(self, operation: Any, args: tuple[Any, ...], options: dict[str, Any]) -> Any:
+        if any([is_narrow(x) for x in args]) and not operation.moves_only:
+            return run_widened(self.defined, _to_dtype, operation, args, options)
+        return self.defined(operation, args, options)
+
+    def defined(self, operation: Any, args: tuple[Any, ...], options: dict[str, Any]) -> Any:
         self._state.depth += 1
         try:
             found = operation.definition(*args, **options)
@@ -112,17 +139,10 @@ class DeviceLevel(Level):
         return _on(found, place)
 
     def run_on_parts(self, operation: Any, args: tuple[Any, ...], options: dict[str, Any]) -> Any:
-        if operation.name in ("to_device", "redistribute"):
-            return operation.forward(*args, **options)
-        if operation.view:
-            return _views(operation, args, options)
-        if not _calls.is_known(operation) or _sized_by_values(operation, options):
-            return on_host(operation, args, options)
-        found = _calls.run(operation, args, options)
-        return on_host(operation, args, options) if found is NotImplemented else found
+        return self.run(operation, args, options)
 
     def run_elementwise(self, operation: Any, args: Any, options: dict[str, Any]) -> Any:
-        return self.run_on_parts(operation, tuple(args), options)
+        return self.run(operation, tuple(args), options)
 
     def below(self, x: Any) -> tuple[Any, bool]:
         return (x, True)
@@ -142,13 +162,6 @@ def _views(operation: Any, args: tuple[Any, ...], options: dict[str, Any]) -> An
     if isinstance(found, (tuple, list)):
         return tuple([source.part(y, Step(operation, options, i)) for i, y in enumerate(found)])
     return source.part(found, Step(operation, options, None))
-
-
-def _sized_by_values(operation: Any, options: dict[str, Any]) -> bool:
-    """Whether the size of the result depends on values, which XLA must not."""
-    if operation.name == "index":
-        return any(getattr(raw(x), "dtype", None) == np.dtype(bool) for x in options["where"])
-    return operation.name in SIZED_BY_VALUES or operation.random
 
 
 def on_host(operation: Any, args: tuple[Any, ...], options: dict[str, Any]) -> Any:

@@ -3,14 +3,32 @@ at every index. It is asked when a value is read from a device, which waits anyw
 
 from __future__ import annotations
 
+import threading
 from typing import Any
 
+
+class Tracing(threading.local):
+    """Whether JAX is tracing a function of this thread (``_fused.py``), and what the operations
+    that the function calls expect of their indices."""
+
+    expected: list[Any] | None = None  # None: it is not
+    calls = 0  # of operations, so far
+
+
+class CannotTraceError(Exception):
+    """Code cannot be compiled as one function."""
+
+
+tracing = Tracing()
 _MANY = 256
 _expected: list[tuple[str, Any]] = []
 
 
 def note(name: str, holds: Any) -> None:
     """Note that what an operation expects of its indices is being computed."""
+    if tracing.expected is not None:  # one of the results of the function that is traced
+        tracing.expected.append(holds)
+        return
     _expected.append((name, holds))
     if len(_expected) > _MANY:
         _check(_expected.pop(0))

@@ -107,13 +107,18 @@ def within_memory(function: Any, place: Any, *args: Any) -> Any:
     try:
         return function(*args)
     except jax().errors.JaxRuntimeError as error:
-        if "RESOURCE_EXHAUSTED" not in str(error):
-            raise
-        raise OutOfMemoryError(
-            f"{place} is out of memory. What was there is as before. Use a smaller batch, delete "
-            "tensors that are not needed, recompute (torch.utils.checkpoint), or split the model "
-            f"over several devices (fully_shard). XLA says: {error}"
-        ) from None
+        raise explained(error, place) from None
+
+
+def explained(error: Exception, place: Any) -> Exception:
+    """An error of XLA as users are to see it: an OutOfMemoryError says what to do."""
+    if "RESOURCE_EXHAUSTED" not in str(error):
+        return error
+    return OutOfMemoryError(
+        f"{place} is out of memory. What was there is as before. Use a smaller batch, delete "
+        "tensors that are not needed, recompute (torch.utils.checkpoint), or split the model "
+        f"over several devices (fully_shard). XLA says: {error}"
+    )
 
 
 def _are(number: int) -> str:

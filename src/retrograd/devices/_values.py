@@ -37,6 +37,54 @@ class Memory:
         self.array = array
 
 
+class Kind:
+    """What compiled functions are compiled for of an operand: where it is, the shape and dtype of
+    its memory, and the views taken of that. There is one object for each kind, so that two are
+    compared, and hashed, by identity."""
+
+    __slots__ = ("dtype", "place", "shape", "traced")
+
+    def __init__(self, place: Any, shape: tuple[int, ...], dtype: Any, traced: bool) -> None:
+        self.place = place
+        self.shape = shape
+        self.dtype = dtype
+        self.traced = traced  # whether it is only known to a function that JAX is tracing
+
+
+_kinds: dict[Any, Kind] = {}
+
+
+def find_kind(
+    place: Any, shape: tuple[int, ...], dtype: Any, traced: bool = False, views: Any = None
+) -> Kind:
+    """The one kind of these properties."""
+    # A number for the dtype, as the hash of a dtype takes long to compute.
+    key = (place, shape, dtype.num, traced, views)
+    found = _kinds.get(key)
+    if found is None:
+        found = _kinds[key] = Kind(place, tuple(shape), dtype, traced)
+    return found
+
+
+def constant_key(x: Any) -> Any:
+    """A key for an argument that is no array: floats by their text, as nan is not itself."""
+    if isinstance(x, (float, complex)):
+        return (type(x), repr(x))
+    if isinstance(x, slice):
+        return (slice, x.start, x.stop, x.step)
+    if type(x) in (list, tuple):
+        return (type(x), *map(constant_key, x))
+    if type(x) is dict:
+        return (dict, *[(name, constant_key(value)) for name, value in x.items()])
+    return (type(x), x)
+
+
+def steps_key(steps: tuple[Step, ...]) -> Any:
+    return tuple([
+        (step.operation.name, step.number, constant_key(step.options)) for step in steps
+    ])  # fmt: skip
+
+
 class OnDeviceError(LooksAtValues):
     """Code that needs an array on the CPU was given a value on a device."""
 
@@ -62,7 +110,7 @@ class DeviceValue(Lifted):
     that is never looked at: it knows strides, offsets, and what overlaps what.
     """
 
-    __slots__ = ("_layout", "dtype", "memory", "shape", "steps")
+    __slots__ = ("_kind", "_layout", "dtype", "memory", "shape", "steps")
 
     level: Any
     shape: tuple[int, ...]
@@ -75,6 +123,17 @@ class DeviceValue(Lifted):
         self.dtype = marked(dtype)
         self.steps: tuple[Step, ...] = ()
         self._layout: Any = None
+        self._kind: Kind | None = None
+
+    @property
+    def kind(self) -> Kind:
+        """What compiled functions have to know of it."""
+        if self._kind is None:
+            array, views = self.memory.array, steps_key(self.steps) if self.steps else None
+            traced = _pending.tracing.expected is not None
+            self._kind = find_kind(self.memory.place, array.shape, marked(array.dtype), traced,
+                                   views)  # fmt: skip
+        return self._kind
 
     @property
     def layout(self) -> Any:

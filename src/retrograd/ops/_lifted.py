@@ -263,6 +263,15 @@ class Level:
         """As ``run``, for operands of a Tensor's operation, which have been checked."""
         return self.run(operation, args, options)
 
+    def fast_path(self, operation: Any) -> Callable[..., Any] | None:
+        """A function that calls an operation on Tensors of this level, and leaves what it does not
+        know to the general path, if there is one."""
+        return None
+
+    def node_class(self, operation: Any, narrow: bool) -> Any:
+        """The class of nodes that record an operation; ``narrow``: on operands of bfloat16."""
+        return operation.narrow_node_class if narrow else operation.node_class
+
     def looks_at_no_mode(self, operation: Any) -> bool:
         """Whether an operation on bare values is done by operations on their parts alone, so that
         it does not matter which transforms are open meanwhile."""
@@ -342,9 +351,9 @@ class Level:
         transform is about."""
         raise NotImplementedError
 
-    def beside(self, x: Any, other: Any) -> Lifted:
-        """An array as a value of this level that is where another one is."""
-        return self.constant(x)
+    def ones_like(self, x: Any) -> Lifted:
+        """Ones of the shape and dtype of a value of this level, and where it is."""
+        return self.constant(arrays.ones(x.shape, x.dtype))
 
 
 # -- elementwise operations on bare values -----------------------------------------------------

@@ -113,6 +113,8 @@ def apply(op: Operation, args: Sequence[Any], options: dict[str, Any], computed:
     elif args and isinstance(args[0], Tensor) and isinstance(args[0]._data, Lifted):
         level = args[0]._data.level
         if not level.number:  # a value on a device, or on ``meta``
+            if computed is None and (fast := level.fast_path(op)) is not None:
+                return fast(*args, **options)
             return apply_lifted(level, op, args, options, computed)
     if not now.grad_enabled and not now.inference and computed is None:
         result = unrecorded(op, args, options)
@@ -427,7 +429,10 @@ def make_node(
     """A node whose edges lead to where the operands came from; saved values are still to come."""
     lifted = [x for x in raws if isinstance(x, Lifted)]
     narrow = arrays.any_narrow(raws) or (lifted and any([x.dtype.kind == "V" for x in lifted]))
-    node: OperationNode = (op.narrow_node_class if narrow else op.node_class)()
+    if lifted:
+        node: OperationNode = lifted[0].level.node_class(op, bool(narrow))()
+    else:
+        node = (op.narrow_node_class if narrow else op.node_class)()
     has_gradient = op.rules if not op.joint else (True,) * len(operands)
     # The last first, so that the node of the leaf that is named first is the newest, and gradients
     # are accumulated in this order, as in PyTorch.

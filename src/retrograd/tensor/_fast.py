@@ -6,17 +6,20 @@ a fast path is not sure about it leaves to ``apply``. Steps that they share are 
 a call would take as long as several of them.
 
 Under transforms the same code records operations on bare values. Only what computes the result is
-another function there (``AT_LEVEL``).
+another function there (``AT_LEVEL``). It is the same for values on devices
+(``devices/_recording.py``).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from operator import attrgetter
 from sys import _getframe
 from typing import Any
 
 from retrograd import arrays
 from retrograd._modes import modes, switch
+from retrograd._records import Record
 from retrograd._source import known
 from retrograd.autograd._history import become_view, origin
 from retrograd.autograd._node import orders
@@ -44,15 +47,19 @@ NUMBER: Any = object()  # stands for the meta of an operand that is a Python num
 new = object.__new__  # makes a Tensor without going through its constructor for users
 
 
-# Where a fast path is taken, with no mode on or under transforms:
-# - if there is something in the first, the fast path is not right;
-# - the second is what is called instead;
-# - the third makes the function that computes the result;
-# - the last gives a number as an operand beside another.
-Setting = tuple[
-    Any, Callable[..., Any], Callable[[Operation], Callable[..., Any]], Callable[[Any, Any], Any]
-]
-PLAIN: Setting = (switch.active, apply, lambda op: op.forward, arrays.constant)
+class Setting(Record):
+    """Where a fast path is taken: with no mode on, under transforms, or on a device."""
+
+    active: Any  # if there is something in it, the fast path is not right
+    apply: Callable[..., Any]  # what is called instead
+    make_forward: Callable[[Operation], Callable[..., Any]]  # the function that computes the result
+    constant: Callable[[Any, Any], Any]  # gives a number as an operand beside another
+    floats: tuple[Any, Any] = (FLOAT32, FLOAT64)  # the dtypes that it knows
+    node_class: Callable[[Operation], Any] = attrgetter("node_class")
+    checks: bool = True  # whether to call the check of an operation
+
+
+PLAIN = Setting(switch.active, apply, lambda op: op.forward, arrays.constant)
 
 
 def forward_at_level(op: Operation) -> Callable[..., Any]:
@@ -66,8 +73,8 @@ def forward_at_level(op: Operation) -> Callable[..., Any]:
 
 def unary(op: Operation, setting: Setting = PLAIN) -> Callable[..., Any]:
     """``op(x)`` for an operation without options."""
-    active, apply, make_forward, _ = setting
-    forward, kind = make_forward(op), None
+    active, apply, (float32, float64) = setting.active, setting.apply, setting.floats
+    forward, kind = setting.make_forward(op), None
     saves_self, saves_result = "self" in op.saves, "result" in op.saves
     constant, heavy = not op.differentiable, op.heavy and setting is PLAIN
     if op.view or names_shape(op):
@@ -82,7 +89,7 @@ def unary(op: Operation, setting: Setting = PLAIN) -> Callable[..., Any]:
         except AttributeError:
             raise wrong_argument(op, self, 0) from None
         dtype = x.dtype
-        if dtype is not FLOAT32 and dtype is not FLOAT64:
+        if dtype is not float32 and dtype is not float64:
             return apply(op, (self,), {})
         if active and not modes.frame.states[-1].unrecorded:
             return apply(op, (self,), {})
@@ -102,7 +109,7 @@ def unary(op: Operation, setting: Setting = PLAIN) -> Callable[..., Any]:
             result._node = result._version_counter = None
             return result
         if kind is None:
-            kind = op.node_class
+            kind = setting.node_class(op)
         node = result._node = kind()
         node.order = next(orders)
         node.next_nodes = (origin_node,)
@@ -137,8 +144,8 @@ def names_shape(op: Operation) -> bool:
 def one_input(op: Operation, setting: Setting = PLAIN) -> Callable[..., Any]:
     """``op(x, **options)``: views, reductions, an elementwise operation with a number."""
     kind = None
-    active, apply, make_forward, _ = setting
-    forward, is_view, keeps_type = make_forward(op), op.view, op.dtypes in ("same", "sum")
+    active, apply, (float32, float64) = setting.active, setting.apply, setting.floats
+    forward, is_view, keeps_type = setting.make_forward(op), op.view, op.dtypes in ("same", "sum")
     saves_operand = op.saves == op.inputs
     constant = not op.differentiable
     if (op.saves and not saves_operand) or op.output_names != ("result",) or op.dtypes == "free":
@@ -151,7 +158,7 @@ def one_input(op: Operation, setting: Setting = PLAIN) -> Callable[..., Any]:
         except AttributeError:
             raise wrong_argument(op, self, 0) from None
         dtype = x.dtype
-        if dtype is not FLOAT32 and dtype is not FLOAT64:
+        if dtype is not float32 and dtype is not float64:
             return apply(op, (self,), options)
         if active and (is_view or not modes.frame.states[-1].unrecorded):
             return apply(op, (self,), options)
@@ -179,7 +186,7 @@ def one_input(op: Operation, setting: Setting = PLAIN) -> Callable[..., Any]:
         if origin_node is None or constant:
             return result
         if kind is None:
-            kind = op.node_class
+            kind = setting.node_class(op)
         node = result._node = kind()
         node.order = next(orders)
         node.next_nodes = (origin_node,)
@@ -254,8 +261,9 @@ def binary(
 
     ``as_operator``: leave operands that are no numbers, arrays or Tensors to the other side.
     """
-    active, apply, make_forward, constant_of = setting
-    forward, broadcasts, saves = make_forward(op), op.broadcasts, bool(op.saves)
+    active, apply, (float32, float64) = setting.active, setting.apply, setting.floats
+    constant_of = setting.constant
+    forward, broadcasts, saves = setting.make_forward(op), op.broadcasts, bool(op.saves)
     if names_shape(op):
         return general(op, setting)
     kind, constant, takes_numbers = None, not op.differentiable, op.number is None
@@ -274,7 +282,7 @@ def binary(
             dtype = x.dtype
             if type(other) is Tensor or isinstance(other, Tensor):
                 y = other._data
-                if dtype is not y.dtype or (dtype is not FLOAT32 and dtype is not FLOAT64):
+                if dtype is not y.dtype or (dtype is not float32 and dtype is not float64):
                     return slowly(self, other)
                 result = new(Tensor)
                 result._data = forward(x, y)
@@ -284,7 +292,7 @@ def binary(
                 elif meta.accumulator is None or (other_node := meta.accumulator()) is None:
                     other_node = origin(other)
             elif (type(other) is float or type(other) is int) and takes_numbers:
-                if dtype is not FLOAT32 and dtype is not FLOAT64:
+                if dtype is not float32 and dtype is not float64:
                     return slowly(self, other)
                 y = constant_of(other, x)
                 result = new(Tensor)
@@ -300,7 +308,7 @@ def binary(
             result._node = None
             return result
         if kind is None:
-            kind = op.node_class
+            kind = setting.node_class(op)
         node = result._node = kind()
         node.order = next(orders)
         node.next_nodes = (self_node, other_node)
@@ -344,6 +352,8 @@ def binary(
             result = computed(self, other)
             if result is not None:
                 return result
+        if type(other) is Tensor:  # other than float32 or float64, or on a device
+            return apply(op, (self, other), {})
         if not is_operand(other):
             if as_operator:
                 return unknown(op.name, self, other)
@@ -357,7 +367,7 @@ def binary(
         try:
             x = self._data
             dtype = x.dtype
-            if dtype is not FLOAT32 and dtype is not FLOAT64:
+            if dtype is not float32 and dtype is not float64:
                 return None
             if isinstance(other, Tensor):
                 y = other._data
@@ -380,8 +390,9 @@ def binary(
 def general(op: Operation, setting: Setting = PLAIN) -> Callable[..., Any]:
     """Any other call: arrays positional, options by keyword. Several inputs, outputs and saved
     values, as long as there is nothing to convert."""
-    active, apply, make_forward, _ = setting
-    forward, check, several_inputs = make_forward(op), op.check, op.inputs == ("tensors",)
+    active, apply, (float32, float64) = setting.active, setting.apply, setting.floats
+    forward, several_inputs = setting.make_forward(op), op.inputs == ("tensors",)
+    check, marked = op.check if setting.checks else None, float32.metadata is not None
     check_floats = not takes_floats(check)
     may_differ = op.dtypes in ("same", "free", "real")  # or must the operands be of one dtype?
     recordable, single = op.differentiable, op.output_names == ("result",)
@@ -418,13 +429,13 @@ def general(op: Operation, setting: Setting = PLAIN) -> Callable[..., Any]:
                 return apply(op, args, options)
             data = x._data
             own = data.dtype
-            if own is FLOAT32 or own is FLOAT64:
+            if own is float32 or own is float64:
                 if dtype is None:
                     dtype = own
                 elif dtype is not own and not may_differ:
                     return apply(op, args, options)
             elif (
-                own.kind in "cfV" or own.metadata is not None
+                own.kind in "cfV" or (own.metadata is None) is marked
                 or not (may_differ or (i == 0 and op.dtypes == "where"))
             ):  # fmt: skip
                 return apply(op, args, options)
@@ -459,7 +470,7 @@ def general(op: Operation, setting: Setting = PLAIN) -> Callable[..., Any]:
             results.append(result)
         if recorded:
             if kind is None:
-                kind = op.node_class
+                kind = setting.node_class(op)
             node = kind()
             record(node, operands, raws, nodes, options, results, plan, single, fits)
         return results[0] if type(found) is not tuple else tuple(results)
@@ -529,7 +540,7 @@ def by_definition(op: Operation) -> Callable[..., Any]:
     return function
 
 
-AT_LEVEL: Setting = ((), apply_by_level, forward_at_level, lambda number, beside: number)
+AT_LEVEL = Setting((), apply_by_level, forward_at_level, lambda number, beside: number)
 
 
 def builder_for(op: Operation) -> Callable[..., Callable[..., Any]]:

@@ -1,0 +1,183 @@
+"""Nodes of operations on devices: the rules of a node are one compiled function.
+
+On the CPU, a rule such as ``g - g * (result * result)`` is three kernels of NumPy. On a device each
+would be a call of a compiled function, and cost as much as all of them together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cache
+from typing import Any
+
+from retrograd._modes import modes
+from retrograd.autograd._engine import plus
+from retrograd.autograd._node import FREED, Node
+from retrograd.autograd._operation_node import (
+    NarrowNode,
+    OperationNode,
+    compile_backward,
+    fit_all,
+    is_transpose,
+)
+from retrograd.autograd._saved import show_saved
+from retrograd.autograd._versions import UNCHANGING
+from retrograd.devices._calls import NEW, TAKES_NUMBERS
+from retrograd.devices._fused import Fused
+from retrograd.devices._signatures import keys_of
+from retrograd.devices._values import DeviceValue
+from retrograd.ops import linear
+from retrograd.ops._operation import Operation
+
+
+class _Asked:
+    """What the rules of an operation ask for besides ``g`` and saved values."""
+
+    __slots__ = ("calls", "numbers", "options", "plain", "shapes", "transposed")
+
+    def __init__(self, operation: Operation, plain: Any) -> None:
+        rules = [rule for rule in (*operation.rules, operation.joint) if rule is not None]
+        names = {name for rule in rules for name in rule.names}
+        self.shapes = bool(names & {"shape", "shapes"})
+        self.transposed = "transposed_next" in names
+        own = {*operation.saves, "shape", "shapes", "needs", "transposed_next"}
+        self.options = sorted(names - own)
+        self.numbers = operation.name in TAKES_NUMBERS
+        self.plain = plain  # the rules, called one operation after the other
+        self.calls: dict[Any, Fused | None] = {}
+
+
+class _Next:
+    """Stands for a node that a gradient goes to."""
+
+    __slots__ = ("operation",)
+
+    def __init__(self, operation: Any) -> None:
+        self.operation = operation
+
+
+class _OnDevice:
+    """The part of node classes that differs on devices."""
+
+    __slots__ = ()
+
+    asked: _Asked
+
+    def backward(self: Any, g: Any, next_nodes: Sequence[Node | None]) -> Sequence[Any]:
+        asked = self.asked
+        values = self._values(g)
+        if values is None:
+            return asked.plain(self, g, next_nodes)  # type: ignore[no-any-return]
+        sums = self._sums(next_nodes)
+        if sums is not None:
+            values += [entry[0] for entry in sums if entry is not None]
+        flat: list[Any] = []
+        key = keys_of(values, flat, False)
+        for n in next_nodes:
+            key.append(n is None or (asked.transposed and is_transpose(n)))
+        if sums is not None:
+            key += [entry is None for entry in sums]
+        if asked.shapes:
+            key += [(shape, None if dtype is None else dtype.num) for shape, dtype in self.infos]
+        extras = self.extras
+        if extras is not None and extras.fit is not None:
+            key += [None if info is None else (info[0], info[1].num) for info in extras.fit]
+        signature = tuple(key)
+        call = asked.calls.get(signature, NEW)
+        if call is NEW:
+            call = asked.calls[signature] = _traced(self, values, next_nodes, sums, flat)
+        if call is None:
+            return asked.plain(self, g, next_nodes)  # type: ignore[no-any-return]
+        received: Sequence[Any] = call(flat, values)
+        return received if sums is None else _handed_over(received, sums)
+
+    def _values(self: Any, g: Any) -> list[Any] | None:
+        """What the rules are about. None if they are not to be traced: because of a number that may
+        be another one next time, or to raise an exception."""
+        asked, saved, values = self.asked, self.saved, [g]
+        if saved is FREED:
+            return None
+        if saved is not None:
+            for i in range(0, len(saved), 3):
+                if saved[i + 1].count != saved[i + 2]:
+                    return None
+                values.append(saved[i])
+        if asked.options:
+            options = self.options
+            values += [options[name] for name in asked.options]
+        return None if asked.numbers and float in map(type, values) else values
+
+    def _sums(self: Any, next_nodes: Sequence[Node | None]) -> list[Any] | None:
+        """What waits for the next nodes, as the engine knows it, where the gradients that the rules
+        give can be added to it at once because nobody is to see them before."""
+        tasks, extras = modes.frame.tasks, self.extras
+        if not tasks or (extras is not None and (extras.needs_visit or extras.next_numbers)):
+            return None
+        task = tasks[-1]
+        if task.recorded or task.anomaly or task.observer is not None or self in task.wanted:
+            return None
+        waiting = task.waiting
+        found: list[Any] | None = None
+        for i, n in enumerate(next_nodes):
+            if n in waiting and n not in next_nodes[:i]:
+                entry = waiting[n]
+                if type(entry) is list and type(entry[0]) is DeviceValue:
+                    found = found or [None] * len(next_nodes)
+                    found[i] = entry
+        return found
+
+
+def _handed_over(received: Sequence[Any], sums: list[Any]) -> Sequence[Any]:
+    """Leave sums where the engine has them. It is given nothing to add to them."""
+    rest = list(received)
+    for i, entry in enumerate(sums):
+        if entry is not None:
+            entry[0], rest[i] = rest[i], None
+    return rest
+
+
+def _traced(
+    node: Any, values: list[Any], next_nodes: Sequence[Node | None],
+    sums: list[Any] | None, flat: list[Any],
+) -> Fused | None:  # fmt: skip
+    """The rules of a node as one function; None if they cannot be traced."""
+    asked, kind = node.asked, type(node)
+    count = 0 if node.saved is None else len(node.saved) // 3
+    infos, outputs = getattr(node, "infos", None), getattr(node, "outputs", None)
+    fit = None if node.extras is None else node.extras.fit
+    following = [None if n is None else _Next(linear.t if is_transpose(n) else None)
+                 for n in next_nodes]  # fmt: skip
+    added = [entry is not None for entry in sums or ()]
+
+    def function(g: Any, *values: Any) -> Sequence[Any]:
+        rest = iter(values)
+        twin = kind()
+        twin.saved = tuple([x for _ in range(count) for x in (next(rest), UNCHANGING, 0)]) or None
+        twin.options = {name: next(rest) for name in asked.options}
+        twin.infos, twin.outputs, twin.extras = infos, outputs, None
+        twin.next_nodes = (None,) * len(following)
+        received: Sequence[Any] = asked.plain(twin, g, following)
+        if fit is not None:
+            received = fit_all(received, fit)
+        if not added:
+            return received
+        return [plus(next(rest), x) if add else x for x, add in zip(received, added, strict=True)]
+
+    try:
+        return Fused(node.name(), function, values, flat)
+    except Exception:  # whatever it is, the rules themselves run next, and raise it if it is real
+        return None
+
+
+@cache
+def node_class(operation: Operation, narrow: bool) -> type[OperationNode]:
+    """The class of nodes that record an operation on devices."""
+    if operation.fused:  # a composite whose rules take arrays only
+        own: type[OperationNode] = operation.narrow_node_class if narrow else operation.node_class
+        return own
+    show_saved(OperationNode, operation)
+    base = NarrowNode if narrow else OperationNode
+    plain = NarrowNode.backward if narrow else compile_backward(operation)
+    asked = _Asked(operation, plain)
+    return type(operation.node_name, (_OnDevice, base),
+                {"__slots__": (), "operation": operation, "asked": asked})  # fmt: skip

@@ -1,0 +1,81 @@
+"""Operations on tensors on devices, recorded by the fast paths of ``tensor/_fast.py``.
+
+What an operation refuses, which dtype it computes in and whether it has a lowering depends on the
+signature of a call. So it is found out once, and a fast path takes all calls of a signature for
+which there is nothing to find out. Others are left to the general path.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+from retrograd import arrays
+from retrograd._modes import switch
+from retrograd.devices import _calls
+from retrograd.devices._calls import NEW
+from retrograd.devices._nodes import node_class
+from retrograd.devices._signatures import keys_of, place_in
+from retrograd.devices._values import DeviceValue, marked
+from retrograd.ops._operation import Operation
+from retrograd.tensor._calls import apply_by_level, prepare
+from retrograd.tensor._fast import Setting, builder_for
+
+
+class _LeftError(TypeError):
+    """A fast path leaves a call to the general path."""
+
+
+@cache
+def fast_path(operation: Operation) -> Callable[..., Any] | None:
+    """What to call on tensors on a device; None if there is only the general path."""
+    if operation.view or operation.random:
+        return None
+    if operation.definition is not None and (operation.fused or not operation.has_rules):
+        return None
+    return builder_for(operation)(operation, ON_DEVICE)
+
+
+def forward_on_device(operation: Operation) -> Callable[..., Any]:
+    """The forward of an operation on values on a device."""
+    calls: dict[Any, Any] = {}  # None: it is left to the general path
+    numbers = operation.name in _calls.TAKES_NUMBERS
+
+    def forward(*args: Any, **options: Any) -> Any:
+        flat: list[Any] = []
+        key = tuple(keys_of(args, flat, numbers))
+        if options:
+            key = (key, *options, *keys_of(options.values(), flat, numbers))
+        call = calls.get(key, NEW)
+        if call is NEW:
+            simple = _is_simple(operation, args, options)
+            call = calls[key] = _calls.find(operation, args, options)[0] if simple else None
+        found = NotImplemented if call is None else call(flat, args)
+        if found is NotImplemented:
+            raise _LeftError
+        return found
+
+    return forward
+
+
+def _is_simple(operation: Operation, args: Any, options: dict[str, Any]) -> bool:
+    """Whether there is nothing to convert in a call, and nothing is refused, whatever the values
+    are."""
+    values = list(args[0]) if operation.inputs == ("tensors",) else list(args)
+    try:
+        place_in((*args, *options.values()))
+        if operation.check is not None:
+            operation.check(*values, **options)
+        prepared = prepare(operation, values, options)
+    except Exception:  # the general path raises it, or looks at the values
+        return False
+    on_device = [type(x) is DeviceValue or not arrays.is_raw(x) for x in values]
+    return all(on_device) and all([x is y for x, y in zip(values, prepared, strict=True)])
+
+
+ON_DEVICE = Setting(
+    switch.active, apply_by_level, forward_on_device, lambda number, beside: number,
+    floats=(marked(arrays.float32), marked(arrays.float64)),
+    node_class=lambda operation: node_class(operation, False), checks=False,
+)  # fmt: skip

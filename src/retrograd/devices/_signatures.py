@@ -1,0 +1,84 @@
+"""The signatures of calls: what the functions that XLA compiles are compiled for.
+
+A call is taken apart into the arrays, and perhaps numbers, that a compiled function takes, and a
+key of all else. For a value on a device the key is its ``_values.py:Kind``, which costs nothing to
+find.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from retrograd import arrays
+from retrograd.devices._values import DeviceValue, constant_key
+from retrograd.ops._operation import TensorLike
+
+np = arrays.programs.numpy
+
+
+def keys_of(values: Any, flat: list[Any], numbers: bool) -> list[Any]:
+    """The keys of some arguments, whose arrays are appended to ``flat``; with ``numbers``, so are
+    floats, which then may be other ones in the next call."""
+    keys: list[Any] = []
+    for x in values:
+        kind = type(x)
+        if kind is DeviceValue:
+            flat.append(x.memory.array)
+            keys.append(x._kind or x.kind)
+        elif x is None:
+            keys.append(None)
+        elif kind is float and numbers:
+            flat.append(x)
+            keys.append(float)
+        elif kind is list or kind is tuple:
+            keys.append((kind, *keys_of(x, flat, numbers)))
+        elif kind is int or kind is bool or kind is str:
+            keys.append((kind, x))
+        elif isinstance(x, TensorLike):
+            keys += keys_of((x._data,), flat, numbers)
+        elif arrays.is_raw(x):
+            flat.append(x)
+            keys.append((np, x.shape, x.dtype.num))
+        else:
+            keys.append(constant_key(x))
+    return keys
+
+
+def place_in(values: Any) -> Any:
+    """The device of all values among some arguments: that of the first; RuntimeError if another is
+    elsewhere. None if there are none."""
+    first = None
+    for x in values_in(values):
+        if first is None:
+            first = x.memory
+        elif x.memory.place != first.place and x.memory.array.devices() != first.array.devices():
+            raise two_devices(first.place, x.memory.place)
+    return None if first is None else first.place
+
+
+def values_in(values: Any) -> list[DeviceValue]:
+    """The values on devices among some arguments, in the order of ``keys_of``."""
+    found: list[DeviceValue] = []
+    for x in values:
+        if isinstance(x, TensorLike):
+            x = x._data
+        if type(x) is DeviceValue:
+            found.append(x)
+        elif type(x) in (list, tuple):
+            found += values_in(x)
+    return found
+
+
+def two_devices(one: Any, other: Any) -> RuntimeError:
+    """PyTorch's words for operands on two devices."""
+    if one._mesh is not None or getattr(other, "_mesh", None) is not None:
+        return RuntimeError(
+            "got mixed torch.Tensor and DTensor, need to convert all torch.Tensor to DTensor "
+            f"before calling distributed operators! One is on {one}, another on {other}: "
+            "distribute_tensor(x, mesh, placements) puts a tensor on a mesh, and so does "
+            "x.to(y.device), whole on each device."
+        )
+    return RuntimeError(
+        "Expected all tensors to be on the same device, but found at least two devices, "
+        f"{one} and {other}!"
+    )
