@@ -116,7 +116,8 @@ def make_roots(
 
 def root_of(i: int, output: Any, recorded: bool, g: Any = None, batched: bool = False) -> Root:
     """The root of output ``i``."""
-    node, number = locate(output)
+    plain = type(output) is Plug.tensor
+    node, number = edge(output) if plain else locate(output)
     if node is None or node is NOWHERE:
         from retrograd.autograd._explaining._hints import without_history
 
@@ -137,7 +138,7 @@ def root_of(i: int, output: Any, recorded: bool, g: Any = None, batched: bool = 
         return node, number, wrap(start) if recorded else start
     if not is_tensor(g):
         raise TypeError(f"gradients can be either Tensors or None, but got {type(g).__name__}")
-    known = described(output)
+    known = output if plain else described(output)
     data, own = getattr(known, "_data", None), g._data
     fits = data is not None and not batched and own.shape == data.shape and own.dtype == data.dtype
     if known is not None and not fits:
@@ -296,8 +297,10 @@ def backward(
             "functorch.grad or functorch.vjp instead or call backward() outside of functorch "
             "transforms."
         )
-    if type(tensors) is Plug.tensor and grad_tensors is None:  # most calls
-        roots = [root_of(0, tensors, create_graph)]
+    if type(tensors) is Plug.tensor and (
+        grad_tensors is None or type(grad_tensors) is Plug.tensor
+    ):  # most calls
+        roots = [root_of(0, tensors, create_graph, grad_tensors)]
     else:
         outputs = as_tuple(tensors)
         roots = make_roots(outputs, as_gradients(grad_tensors, len(outputs)), create_graph)

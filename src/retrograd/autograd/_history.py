@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from retrograd import _source, arrays
-from retrograd._modes import free_in_forks, let_go, modes, within
+from retrograd._modes import free_in_forks, modes, within
 from retrograd.autograd._levels import keep_up
 from retrograd.autograd._node import (
     AMBIGUOUS,
@@ -88,9 +88,10 @@ def meta_of(tensor: Any) -> Meta:
 
 def accumulator(tensor: Any) -> AccumulateGrad:
     """The node at which the gradient of a leaf ends; the same one as long as any graph uses it."""
+    # As ``let_go`` does it, written out: this is done for every leaf.
     try:
         try:
-            _making_accumulators.acquire()  # threads that use a leaf at once must get the same node
+            _acquire()  # threads that use a leaf at once must get the same node
             meta: Meta = tensor._meta
             node: AccumulateGrad | None = meta.ending() if meta.ending is not None else None
             if node is None:
@@ -100,13 +101,18 @@ def accumulator(tensor: Any) -> AccumulateGrad:
                 meta.accumulator = meta.ending
             return node
         finally:
-            let_go(_making_accumulators)
+            if _is_held():
+                _release()
     finally:
-        let_go(_making_accumulators)
+        if _is_held():
+            _release()
 
 
 _making_accumulators: Any = RLock()
 free_in_forks(_making_accumulators)
+_is_held, _acquire, _release = (
+    _making_accumulators._is_owned, _making_accumulators.acquire, _making_accumulators.release
+)  # fmt: skip
 
 
 def origin(tensor: Any) -> Node | None:
