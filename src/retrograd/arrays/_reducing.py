@@ -67,13 +67,16 @@ def _sum_of_sums(x: Raw) -> Raw:
 
 def sum_to(x: Raw, shape: Sequence[int]) -> Raw:
     """``x`` summed over the dimensions that broadcasting from ``shape`` to its own had added."""
-    added = x.ndim - len(shape)
-    axes = tuple(range(added)) + tuple(
-        added + d for d, s in enumerate(shape) if s == 1 and x.shape[added + d] != 1
-    )
-    if axes == (0,) and x.shape[0] == 1 and added == 1:
-        return x[0]
-    return sum(x, axes).reshape(shape) if axes else x
+    shape, sizes = tuple(shape), x.shape
+    added = len(sizes) - len(shape)
+    if not added:
+        axes = tuple([d for d, s in enumerate(shape) if s == 1 and sizes[d] != 1])
+        return sum(x, axes, True) if axes else x
+    front = tuple(range(added))
+    if sizes[added:] == shape:  # a bias
+        return x[0] if added == 1 and sizes[0] == 1 else sum(x, front)
+    rest = [added + d for d, s in enumerate(shape) if s == 1 and sizes[added + d] != 1]
+    return sum(x, (*front, *rest)).reshape(shape)
 
 
 def prod(x: Raw, axes: Axes = None, keepdims: Any = False) -> Raw:

@@ -226,9 +226,13 @@ def _spread(g: Any, shape: tuple[int, ...]) -> Any:
     """Bring a gradient that lacks dimensions, or elements along some, to a shape: that of what a
     smaller value was written over, or of a value with more dimensions than the place it was put."""
     extra = len(g.shape) - len(shape)
-    if extra > 0 and g.shape[extra:] == shape:  # a bias: only dimensions in front to sum over
-        return linear.sum_to_shape(g, shape)
-    if extra < 0:
+    if extra >= 0:
+        for m, n in zip(g.shape[extra:], shape):  # noqa: B905 - strict takes time here
+            if m != n and n != 1:
+                break
+        else:  # what was broadcast: there is nothing but sums to take
+            return linear.sum_to_shape(g, shape)
+    else:
         g = linear.reshape(g, (1,) * -extra + tuple(g.shape))
         extra = 0
     most = tuple([1 if m == 1 else n for m, n in zip(g.shape[extra:], shape, strict=True)])
