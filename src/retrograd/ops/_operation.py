@@ -115,6 +115,7 @@ class Operation:
         jvp: Callable[..., Any] | None = None, batch: Batching | Callable[..., Any] | None = None,
         random: bool = False, definition: Callable[..., Any] | None = None, fused: bool = False,
         symmetric: bool = False, reason: str | None = None, doc: str | None = None,
+        example: tuple[str, str] | None = None, returns: str = "A tensor",
         heavy: bool = False, words: str = "", rearranges: bool = False, writes: str = "",
         singular: tuple[Singular, ...] = (), table: dict[str, Operation] | None = None, **face: Any,
     ) -> None:  # fmt: skip
@@ -138,7 +139,7 @@ class Operation:
         # Whether gradients may have to be brought to the shape and dtype of what they are for.
         self.fits = self.broadcasts or joint is not None or (dtypes == "free" and len(inputs) > 1)
         if face and doc and (self.broadcasts or batch == "pointwise"):
-            doc = documented(doc, inputs, face.get("accepts", ""))
+            doc = documented(doc, inputs, face.get("accepts", ""), example, returns)
         self.doc = doc
         self.heavy = heavy
         self.words = words

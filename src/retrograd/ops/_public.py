@@ -22,10 +22,11 @@ the same words::
 - ``announces``: a method that is loaded at import is made of operations by other names, which
   policies of selective checkpoints are to know by its name, too.
 - ``accepts``: what an operation of two operands takes for them. See ``ACCEPTS``.
-- ``doc``: what ``help`` shows: a summary and an example. ``documented`` adds the sections that
-  elementwise operations have in common. A function has a docstring instead, which need not name
-  the arguments and results that ``ARGUMENTS`` and ``RESULTS`` document, unless the function is
-  loaded at import.
+- ``doc``: what ``help`` shows: a summary, or a summary and an example. ``documented`` adds the
+  sections that elementwise operations have in common. A function has a docstring instead, which
+  need not name the arguments and results that ``ARGUMENTS`` and ``RESULTS`` document:
+  ``complete_docstring`` adds them when the function is first looked up.
+- ``example``: a call, and what it prints. ``returns``: ``"A bool tensor"`` if the result is one.
 
 ``NAMES`` holds what has been declared so far. What can be declared by modules that are not loaded
 yet is listed in ``_index``, which ``tests/generate_index.py`` writes.
@@ -69,6 +70,7 @@ ACCEPTS = {
 ARGUMENTS = {
     "input": "the input tensor.",
     "keepdim": "keep the reduced dimensions, with size 1.",
+    "dtype": "dtype to convert ``input`` to before the computation.",
     "generator": "the generator of the random numbers; by default, the global generator.",
     "size_average, reduce": "deprecated; use ``reduction``.",
     "reduction": '"mean", "sum", or "none" for a loss per element.',
@@ -115,11 +117,6 @@ def declare(
         raise ValueError(f"{name}: out={out!r} is none of {[*OUT]}")
     if accepts and accepts not in ACCEPTS:
         raise ValueError(f"{name}: accepts={accepts!r} is none of {[*ACCEPTS]}")
-    if binders and not is_operation:  # at import that would take too long
-        from retrograd.ops._sections import complete, complete_result
-
-        complete(target, ARGUMENTS)
-        complete_result(target, RESULTS)
     face = Face(name, target, doc, out, accepts, is_operation, axis, announces, False)
     _enter(face, public, (name, *alias.split()))
     if in_place:
@@ -160,6 +157,14 @@ def public(
     return decorate
 
 
+def complete_docstring(function: Callable[..., Any]) -> None:
+    """Add what ``ARGUMENTS`` and ``RESULTS`` say to the docstring of a public function."""
+    from retrograd.ops._sections import complete, complete_result
+
+    complete(function, ARGUMENTS)
+    complete_result(function, RESULTS)
+
+
 def _hide_private_arguments(function: Callable[..., Any]) -> None:
     """Leave ``*_older``, which takes arguments in an order that is deprecated, out of the signature
     that users see."""
@@ -172,15 +177,18 @@ def _hide_private_arguments(function: Callable[..., Any]) -> None:
         function.__signature__ = signature.replace(parameters=shown)  # type: ignore[attr-defined]
 
 
-def documented(doc: str, inputs: tuple[str, ...], accepts: str) -> str:
+def documented(
+    doc: str, inputs: tuple[str, ...], accepts: str, example: tuple[str, str] | None = None,
+    returns: str = "A tensor",
+) -> str:  # fmt: skip
     """The documentation of an elementwise operation: its ``doc``, with the sections ``Args:`` and
-    ``Returns:`` if it has none of its own."""
-    text, prompt, example = doc.strip().replace("\n    ", "\n").partition(">>>")
+    ``Returns:`` if it has none of its own, and its example."""
+    text, prompt, lines = doc.strip().replace("\n    ", "\n").partition(">>>")
     if "Args:" not in text and inputs in (("self",), ("self", "other")):
-        text, title, returns = text.partition("Returns:")
+        text, title, own = text.partition("Returns:")
         if len(inputs) == 1:
             arguments = "    input: the input tensor.\n"
-            shape = "A tensor of the same shape as ``input``."
+            shape = "of the same shape as ``input``."
         else:
             first = " or a number" if accepts == "either" else ""
             second = "" if accepts == "tensors" else " or a number"
@@ -188,10 +196,12 @@ def documented(doc: str, inputs: tuple[str, ...], accepts: str) -> str:
                 f"    input: the first operand, a tensor{first}.\n"
                 f"    other: the second operand, a tensor{second}, broadcast with ``input``.\n"
             )
-            shape = "A tensor of the shape that ``input`` and ``other`` broadcast to."
-        returns = returns.strip() if title else shape
-        text = f"{text.rstrip()}\n\nArgs:\n{arguments}\nReturns:\n    {returns}\n\n"
+            shape = "of the shape that ``input`` and ``other`` broadcast to."
+        result = own.strip() if title else f"{returns} {shape}"
+        text = f"{text.rstrip()}\n\nArgs:\n{arguments}\nReturns:\n    {result}\n\n"
+    if example is not None:
+        prompt, lines = ">>>", f" {example[0]}\n{example[1]}"
     if prompt and "Example:" not in text:
-        example = f"{prompt}{example}".rstrip().replace("\n", "\n    ")
-        return f"{text.rstrip()}\n\nExample:\n    {example}\n"
-    return f"{text}{prompt}{example}"
+        lines = f"{prompt}{lines}".rstrip().replace("\n", "\n    ")
+        return f"{text.rstrip()}\n\nExample:\n    {lines}\n"
+    return f"{text}{prompt}{lines}"

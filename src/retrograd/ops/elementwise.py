@@ -102,11 +102,8 @@ mul = multilinear(
     broadcasts=True,
     public="torch method", alias="multiply", in_place=True,
     words="Each input gets the incoming gradient times the other input.",
-    doc="""The elementwise product, ``input * other``.
-
-    >>> torch.mul(torch.tensor([1., 2.]), torch.tensor([10., 20.]))
-    tensor([10., 40.])
-    """,
+    doc="The elementwise product, ``input * other``.",
+    example=("torch.mul(torch.tensor([1., 2.]), torch.tensor([10., 20.]))", "tensor([10., 40.])"),
 )  # fmt: skip
 
 
@@ -132,22 +129,16 @@ neg = elementwise(
     "neg", arrays.negative, lambda g: -g,
     public="torch method", alias="negative", in_place="torch method",
     words="The gradient is negated.",
-    doc="""The negative of each element.
-
-    >>> torch.neg(torch.tensor([1., -2.]))
-    tensor([-1.,  2.])
-    """,
+    doc="The negative of each element.",
+    example=("torch.neg(torch.tensor([1., -2.]))", "tensor([-1.,  2.])"),
 )  # fmt: skip
 reciprocal = elementwise(
     "reciprocal", lambda self: 1 / self, lambda g, result: -g * (result * result), dtypes="float",
     public="torch method", in_place="torch method",
     singular=(Singular("result", (float("inf"), float("-inf")), "the denominator is 0",
                        "divide by a number that is not 0: 1 / torch.where(x == 0, 1.0, x)"),),
-    doc="""The reciprocal of each element, ``1 / input``.
-
-    >>> torch.reciprocal(torch.tensor([2., 4.]))
-    tensor([0.5000, 0.2500])
-    """,
+    doc="The reciprocal of each element, ``1 / input``.",
+    example=("torch.reciprocal(torch.tensor([2., 4.]))", "tensor([0.5000, 0.2500])"),
 )  # fmt: skip
 
 # -- powers ----------------------------------------------------------------------------------
@@ -260,11 +251,8 @@ sqrt = elementwise(
     words="The derivative of a square root is one over twice the root.",
     singular=(Singular("result", (0.0,), "sqrt has infinite slope at 0",
                        "add a small number first: (x + 1e-12).sqrt()"),),
-    doc="""The square root of each element.
-
-    >>> torch.sqrt(torch.tensor([4., 9.]))
-    tensor([2., 3.])
-    """,
+    doc="The square root of each element.",
+    example=("torch.sqrt(torch.tensor([4., 9.]))", "tensor([2., 3.])"),
 )  # fmt: skip
 rsqrt = elementwise(
     "rsqrt", lambda self: 1 / arrays.sqrt(self),
@@ -273,11 +261,8 @@ rsqrt = elementwise(
     words="The derivative of one over the root: minus half its third power.",
     singular=(Singular("result", (float("inf"),), "rsqrt is infinite at 0",
                        "add a small number first: (x + 1e-12).rsqrt()"),),
-    doc="""The reciprocal of the square root of each element, ``1 / sqrt(input)``.
-
-    >>> torch.rsqrt(torch.tensor([4., 16.]))
-    tensor([0.5000, 0.2500])
-    """,
+    doc="The reciprocal of the square root of each element, ``1 / sqrt(input)``.",
+    example=("torch.rsqrt(torch.tensor([4., 16.]))", "tensor([0.5000, 0.2500])"),
 )  # fmt: skip
 
 # -- exponentials and logarithms -------------------------------------------------------------
@@ -291,29 +276,20 @@ exp = elementwise(
     singular=(Singular("result", (float("inf"),), "exp has overflowed to infinity",
                        "subtract the largest element first, or use softmax, logsumexp or "
                        "softplus, which do"),),
-    doc="""The exponential of each element, ``e ** input``.
-
-    >>> torch.exp(torch.tensor([0., 1.]))
-    tensor([1.0000, 2.7183])
-    """,
+    doc="The exponential of each element, ``e ** input``.",
+    example=("torch.exp(torch.tensor([0., 1.]))", "tensor([1.0000, 2.7183])"),
 )  # fmt: skip
 exp2 = elementwise(
     "exp2", arrays.exp2, lambda g, result: g * result * _LN2, dtypes="float",
     public="torch method special", in_place="torch method", heavy=True,
-    doc="""2 raised to the power of each element, ``2 ** input``.
-
-    >>> torch.exp2(torch.tensor([0., 3.]))
-    tensor([1., 8.])
-    """,
+    doc="2 raised to the power of each element, ``2 ** input``.",
+    example=("torch.exp2(torch.tensor([0., 3.]))", "tensor([1., 8.])"),
 )  # fmt: skip
 expm1 = elementwise(
     "expm1", arrays.expm1, lambda g, result: g * (result + 1), dtypes="float",
     public="torch method special", in_place="torch method", heavy=True,
-    doc="""``exp(input) - 1``, accurate for small values, too.
-
-    >>> torch.expm1(torch.tensor([0., 1.]))
-    tensor([0.0000, 1.7183])
-    """,
+    doc="``exp(input) - 1``, accurate for small values, too.",
+    example=("torch.expm1(torch.tensor([0., 1.]))", "tensor([0.0000, 1.7183])"),
 )  # fmt: skip
 log = elementwise(
     "log", arrays.log, lambda g, self: g / self, dtypes="float",
@@ -323,42 +299,30 @@ log = elementwise(
     singular=(Singular("self", (0.0,), "log is -inf at 0, with infinite slope",
                        "add a small number first, (x + 1e-12).log(), or use log_softmax, "
                        "logsigmoid or log1p"),),
-    doc="""The natural logarithm of each element.
-
-    >>> torch.log(torch.tensor([1., 10.]))
-    tensor([0.0000, 2.3026])
-    """,
+    doc="The natural logarithm of each element.",
+    example=("torch.log(torch.tensor([1., 10.]))", "tensor([0.0000, 2.3026])"),
 )  # fmt: skip
 log2 = elementwise(
     "log2", arrays.log2, lambda g, self: g / (self * _LN2), dtypes="float",
     public="torch method", in_place="torch method", heavy=True,
     singular=(Singular("self", (0.0,), "log2 is -inf at 0, with infinite slope",
                        "add a small number first: (x + 1e-12).log2()"),),
-    doc="""The logarithm to base 2 of each element.
-
-    >>> torch.log2(torch.tensor([1., 8.]))
-    tensor([0., 3.])
-    """,
+    doc="The logarithm to base 2 of each element.",
+    example=("torch.log2(torch.tensor([1., 8.]))", "tensor([0., 3.])"),
 )  # fmt: skip
 log10 = elementwise(
     "log10", arrays.log10, lambda g, self: g / (self * _LN10), dtypes="float",
     public="torch method", in_place="torch method", heavy=True,
     singular=(Singular("self", (0.0,), "log10 is -inf at 0, with infinite slope",
                        "add a small number first: (x + 1e-12).log10()"),),
-    doc="""The logarithm to base 10 of each element.
-
-    >>> torch.log10(torch.tensor([1., 20.]))
-    tensor([0.0000, 1.3010])
-    """,
+    doc="The logarithm to base 10 of each element.",
+    example=("torch.log10(torch.tensor([1., 20.]))", "tensor([0.0000, 1.3010])"),
 )  # fmt: skip
 log1p = elementwise(
     "log1p", arrays.log1p, lambda g, self: g / (self + 1), node="Log1PBackward0", dtypes="float",
     public="torch method special", in_place="torch method", heavy=True,
-    doc="""``log(1 + input)``, accurate for small values, too.
-
-    >>> torch.log1p(torch.tensor([0., 1.]))
-    tensor([0.0000, 0.6931])
-    """,
+    doc="``log(1 + input)``, accurate for small values, too.",
+    example=("torch.log1p(torch.tensor([0., 1.]))", "tensor([0.0000, 0.6931])"),
 )  # fmt: skip
 
 # -- activations -----------------------------------------------------------------------------
@@ -368,11 +332,8 @@ sigmoid = elementwise(
     public="torch method special.expit functional", in_place="torch method", heavy=True,
     words="The derivative of the sigmoid is result · (1 − result): at most a quarter, and near 0 "
           "where it saturates.",
-    doc="""The logistic sigmoid of each element, ``1 / (1 + exp(-input))``.
-
-    >>> torch.sigmoid(torch.tensor([0., 1.]))
-    tensor([0.5000, 0.7311])
-    """,
+    doc="The logistic sigmoid of each element, ``1 / (1 + exp(-input))``.",
+    example=("torch.sigmoid(torch.tensor([0., 1.]))", "tensor([0.5000, 0.7311])"),
 )  # fmt: skip
 # The rule of relu, as an operation: zero wherever the result is, also in its own derivatives.
 threshold_backward: Elementwise = elementwise(
@@ -386,9 +347,6 @@ relu = elementwise(
                refuses("c", "clamp is not supported for complex types")),
     public="torch method", in_place="torch method", out="no",
     words="Where the result is positive the gradient passes unchanged; elsewhere it is zero.",
-    doc="""The rectified linear unit, ``max(input, 0)``, of each element.
-
-    >>> torch.relu(torch.tensor([-1., 2.]))
-    tensor([0., 2.])
-    """,
+    doc="The rectified linear unit, ``max(input, 0)``, of each element.",
+    example=("torch.relu(torch.tensor([-1., 2.]))", "tensor([0., 2.])"),
 )  # fmt: skip

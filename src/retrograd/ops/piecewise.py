@@ -35,11 +35,8 @@ def _rounding(name: str, forward: Any, complexes: str, **face: Any) -> Elementwi
 sgn = elementwise(
     "sgn", arrays.sgn, _sgn_rule, adjoint=True,
     public="torch method", in_place=True,
-    doc="""The sign of each element; of a complex number z, ``z / abs(z)``, and 0 for 0.
-
-    >>> torch.sgn(torch.tensor([3 + 4j, 0j]))
-    tensor([0.6000+0.8000j, 0.0000+0.0000j])
-    """,
+    doc="The sign of each element; of a complex number z, ``z / abs(z)``, and 0 for 0.",
+    example=("torch.sgn(torch.tensor([3 + 4j, 0j]))", "tensor([0.6000+0.8000j, 0.0000+0.0000j])"),
 )  # fmt: skip
 abs = elementwise(
     "abs", arrays.absolute, lambda g, self: g * sgn(self), adjoint=True,
@@ -47,49 +44,34 @@ abs = elementwise(
     public="torch method", alias="absolute", out="computed, or complex",
     words="The gradient passes where the input is positive, and is negated where it is negative; "
           "at zero it is zero.",
-    doc="""The absolute value of each element.
-
-    >>> torch.abs(torch.tensor([-1., 2.]))
-    tensor([1., 2.])
-    """,
+    doc="The absolute value of each element.",
+    example=("torch.abs(torch.tensor([-1., 2.]))", "tensor([1., 2.])"),
 )  # fmt: skip
 sign = elementwise(
     "sign", arrays.sgn, lambda g: zeros_like(g),
     check=refuses("c", "Unlike NumPy, torch.sign is not intended to support complex numbers. "
                        "Please use torch.sgn instead."),
     public="torch method", in_place=True,
-    doc="""The sign of each element: -1, 0 or 1.
-
-    >>> torch.sign(torch.tensor([-3., 0., 2.]))
-    tensor([-1.,  0.,  1.])
-    """,
+    doc="The sign of each element: -1, 0 or 1.",
+    example=("torch.sign(torch.tensor([-3., 0., 2.]))", "tensor([-1.,  0.,  1.])"),
 )  # fmt: skip
 floor = _rounding(
     "floor", arrays.floor, "floor is not supported for complex inputs",
     public="torch method", in_place="torch method",
-    doc="""The largest integer that is less than or equal to each element.
-
-    >>> torch.floor(torch.tensor([1.5, -1.5]))
-    tensor([ 1., -2.])
-    """,
+    doc="The largest integer that is less than or equal to each element.",
+    example=("torch.floor(torch.tensor([1.5, -1.5]))", "tensor([ 1., -2.])"),
 )  # fmt: skip
 ceil = _rounding(
     "ceil", arrays.ceil, "ceil is not supported for complex inputs",
     public="torch method", in_place="torch method",
-    doc="""The smallest integer that is greater than or equal to each element.
-
-    >>> torch.ceil(torch.tensor([1.5, -1.5]))
-    tensor([ 2., -1.])
-    """,
+    doc="The smallest integer that is greater than or equal to each element.",
+    example=("torch.ceil(torch.tensor([1.5, -1.5]))", "tensor([ 2., -1.])"),
 )  # fmt: skip
 trunc = _rounding(
     "trunc", arrays.trunc, "trunc is not supported for complex inputs",
     public="torch method", alias="fix", in_place="torch method",
-    doc="""The integer part of each element: rounding towards zero.
-
-    >>> torch.trunc(torch.tensor([1.5, -1.5]))
-    tensor([ 1., -1.])
-    """,
+    doc="The integer part of each element: rounding towards zero.",
+    example=("torch.trunc(torch.tensor([1.5, -1.5]))", "tensor([ 1., -1.])"),
 )  # fmt: skip
 round = _rounding("round", arrays.rint, "\"round_vml_cpu\" not implemented for '{}'")
 
@@ -124,11 +106,8 @@ maximum = elementwise(
     lambda g, self, other: _share_of_extreme(g, self, other, gt(self, other)), dtypes="promote",
     check=refuses("c", "maximum not implemented for complex tensors.", RuntimeError),
     public="torch method", accepts="tensors",
-    doc="""The elementwise maximum of two tensors; NaN if either element is NaN.
-
-    >>> torch.maximum(torch.tensor([1., 5.]), torch.tensor([3., 2.]))
-    tensor([3., 5.])
-    """,
+    doc="The elementwise maximum of two tensors; NaN if either element is NaN.",
+    example=("torch.maximum(torch.tensor([1., 5.]), torch.tensor([3., 2.]))", "tensor([3., 5.])"),
     words="The gradient goes to the larger of the two; where they are equal each gets half.",
 )  # fmt: skip
 minimum = elementwise(
@@ -137,11 +116,8 @@ minimum = elementwise(
     lambda g, self, other: _share_of_extreme(g, self, other, lt(self, other)), dtypes="promote",
     check=refuses("c", "minimum not implemented for complex tensors.", RuntimeError),
     public="torch method", accepts="tensors",
-    doc="""The elementwise minimum of two tensors; NaN if either element is NaN.
-
-    >>> torch.minimum(torch.tensor([1., 5.]), torch.tensor([3., 2.]))
-    tensor([1., 2.])
-    """,
+    doc="The elementwise minimum of two tensors; NaN if either element is NaN.",
+    example=("torch.minimum(torch.tensor([1., 5.]), torch.tensor([3., 2.]))", "tensor([1., 2.])"),
     words="The gradient goes to the smaller of the two; where they are equal each gets half.",
 )  # fmt: skip
 

@@ -190,7 +190,6 @@ def clamp(input: Any, min: Any = None, max: Any = None) -> Any:
     """Limits the elements of a tensor to the range ``[min, max]``.
 
     Args:
-        input: The input tensor.
         min: The lower bound: a number or a tensor. By default, there is none.
         max: The upper bound: a number or a tensor. By default, there is none.
 
@@ -212,9 +211,6 @@ def clamp(input: Any, min: Any = None, max: Any = None) -> Any:
 def conj(input: Any) -> Any:
     """Computes the complex conjugate.
 
-    Args:
-        input: The input tensor.
-
     Returns:
         The conjugate. A real tensor is returned as it is.
 
@@ -231,7 +227,6 @@ def clone(input: Any, *, memory_format: Any = None) -> Any:
     """Copies a tensor; gradients flow through the copy to ``input``.
 
     Args:
-        input: The input tensor.
         memory_format: ``torch.contiguous_format`` for row-major order. By default, the order of
             ``input`` is preserved.
 
@@ -284,7 +279,6 @@ def masked_fill(input: Any, mask: Any, value: Any) -> Any:
     """Fills the elements for which a mask is true with a value.
 
     Args:
-        input: The input tensor.
         mask: A tensor of bool, which is broadcast with ``input``.
         value: A number, or a tensor without dimensions.
 
@@ -302,9 +296,6 @@ def masked_fill(input: Any, mask: Any, value: Any) -> Any:
 def square(input: Any) -> Any:
     """Computes the square of each element.
 
-    Args:
-        input: The input tensor.
-
     Returns:
         ``input ** 2``.
 
@@ -321,7 +312,6 @@ def round(input: Any, *, decimals: int | None = None) -> Any:
     """Rounds each element to the nearest integer, and halves to the nearest even integer.
 
     Args:
-        input: The input tensor.
         decimals: The number of decimal places to round to. The default is 0.
 
     Returns:

@@ -108,6 +108,8 @@ def _with_out(doc: str | None) -> str | None:
 
 def plain(face: Face, name: str) -> Callable[..., Any]:
     """The function on Tensors that a face shows, without what ``public`` adds."""
+    if not face.is_operation:
+        _public.complete_docstring(face.target)
     if face.writes:
         return _writing(face, name)
     if not face.is_operation:

@@ -138,7 +138,6 @@ def new_empty_strided(
     """Creates an uninitialized tensor with a given stride, of the dtype of this one.
 
     Args:
-        input: The input tensor.
         size: The shape of the result.
         stride: The stride of each dimension, in elements.
         dtype: The dtype of the result; by default, that of ``input``.

@@ -264,11 +264,9 @@ logaddexp = elementwise(
     lambda g, self, other: g / (1 + exp(self - other)),
     dtypes="promote", check=kernel("logaddexp_cpu", "biu"),
     public="torch method", accepts="tensors",
-    doc="""``log(exp(input) + exp(other))``, computed without overflow.
-
-    >>> torch.logaddexp(torch.tensor([0., 1000.]), torch.tensor([0., 1000.]))
-    tensor([6.9315e-01, 1.0007e+03])
-    """,
+    doc="``log(exp(input) + exp(other))``, computed without overflow.",
+    example=("torch.logaddexp(torch.tensor([0., 1000.]), torch.tensor([0., 1000.]))",
+             "tensor([6.9315e-01, 1.0007e+03])"),
 )  # fmt: skip
 logaddexp2 = elementwise(
     "logaddexp2", pointwise.logaddexp2,
@@ -276,31 +274,23 @@ logaddexp2 = elementwise(
     lambda g, self, other: g / (1 + two_to(self - other)),
     dtypes="promote", check=kernel("logaddexp2_cpu", "biuc"),
     public="torch method", accepts="tensors",
-    doc="""``log2(2**input + 2**other)``, computed without overflow.
-
-    >>> torch.logaddexp2(torch.tensor([0., 1000.]), torch.tensor([0., 1000.]))
-    tensor([1.0000e+00, 1.0010e+03])
-    """,
+    doc="``log2(2**input + 2**other)``, computed without overflow.",
+    example=("torch.logaddexp2(torch.tensor([0., 1000.]), torch.tensor([0., 1000.]))",
+             "tensor([1.0000e+00, 1.0010e+03])"),
 )  # fmt: skip
 hypot = elementwise(
     "hypot", pointwise.hypot,
     lambda g, self, result: g * (self / result), lambda g, other, result: g * (other / result),
     dtypes="promote", check=kernel("hypot_cpu", "biuc"),
     public="torch method", in_place=True, accepts="tensors",
-    doc="""The hypotenuse of right triangles, ``sqrt(input**2 + other**2)``.
-
-    >>> torch.hypot(torch.tensor([3., 5.]), torch.tensor([4., 12.]))
-    tensor([ 5., 13.])
-    """,
+    doc="The hypotenuse of right triangles, ``sqrt(input**2 + other**2)``.",
+    example=("torch.hypot(torch.tensor([3., 5.]), torch.tensor([4., 12.]))", "tensor([ 5., 13.])"),
 )  # fmt: skip
 frac = elementwise(
     "frac", pointwise.frac, lambda g: g, check=kernel("frac_cpu", "biuc"),
     public="torch method", in_place="torch method",
-    doc="""The fractional part of each element, with the sign of the element.
-
-    >>> torch.frac(torch.tensor([1.25, -2.5]))
-    tensor([ 0.2500, -0.5000])
-    """,
+    doc="The fractional part of each element, with the sign of the element.",
+    example=("torch.frac(torch.tensor([1.25, -2.5]))", "tensor([ 0.2500, -0.5000])"),
 )  # fmt: skip
 _DEGREE = math.pi / 180
 deg2rad = elementwise(
@@ -308,22 +298,16 @@ deg2rad = elementwise(
     dtypes="float",
     check=refuses("c", "deg2rad is not supported for complex tensors.", RuntimeError),
     public="torch method", in_place="torch method",
-    doc="""Angles converted from degrees to radians.
-
-    >>> torch.deg2rad(torch.tensor([180., 90.]))
-    tensor([3.1416, 1.5708])
-    """,
+    doc="Angles converted from degrees to radians.",
+    example=("torch.deg2rad(torch.tensor([180., 90.]))", "tensor([3.1416, 1.5708])"),
 )  # fmt: skip
 rad2deg = elementwise(
     "rad2deg", lambda self: self * (180 / math.pi), lambda g: g * (180 / math.pi),
     node="Rad2DegBackward0", dtypes="float",
     check=refuses("c", "rad2deg is not supported for complex tensors.", RuntimeError),
     public="torch method", in_place="torch method",
-    doc="""Angles converted from radians to degrees.
-
-    >>> torch.rad2deg(torch.tensor([3.141592653589793]))
-    tensor([180.])
-    """,
+    doc="Angles converted from radians to degrees.",
+    example=("torch.rad2deg(torch.tensor([3.141592653589793]))", "tensor([180.])"),
 )  # fmt: skip
 
 

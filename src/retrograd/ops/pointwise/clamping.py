@@ -34,11 +34,9 @@ fmax = elementwise(
     dtypes="promote",
     check=refuses("c", "fmax not implemented for complex tensors.", RuntimeError),
     public="torch method", accepts="tensors",
-    doc="""The elementwise maximum of two tensors; of a number and NaN, the number.
-
-    >>> torch.fmax(torch.tensor([1., torch.nan]), torch.tensor([3., 2.]))
-    tensor([3., 2.])
-    """,
+    doc="The elementwise maximum of two tensors; of a number and NaN, the number.",
+    example=("torch.fmax(torch.tensor([1., torch.nan]), torch.tensor([3., 2.]))",
+             "tensor([3., 2.])"),
 )  # fmt: skip
 fmin = elementwise(
     "fmin", pointwise.fmin,
@@ -47,11 +45,9 @@ fmin = elementwise(
     dtypes="promote",
     check=refuses("c", "fmin not implemented for complex tensors.", RuntimeError),
     public="torch method", accepts="tensors",
-    doc="""The elementwise minimum of two tensors; of a number and NaN, the number.
-
-    >>> torch.fmin(torch.tensor([1., torch.nan]), torch.tensor([3., 2.]))
-    tensor([1., 2.])
-    """,
+    doc="The elementwise minimum of two tensors; of a number and NaN, the number.",
+    example=("torch.fmin(torch.tensor([1., torch.nan]), torch.tensor([3., 2.]))",
+             "tensor([1., 2.])"),
 )  # fmt: skip
 
 _CLAMPED = refuses("c", "clamp is not supported for complex types")

@@ -28,11 +28,8 @@ def _angle_rule(g: Any, self: Any) -> Any:
 angle = elementwise(
     "angle", pointwise.angle, _angle_rule, dtypes="float", adjoint=True,
     public="torch method",
-    doc="""The argument (angle) of each complex number, in radians.
-
-    >>> torch.angle(torch.tensor([1j, -1.0 + 0j]))
-    tensor([1.5708, 3.1416])
-    """,
+    doc="The argument (angle) of each complex number, in radians.",
+    example=("torch.angle(torch.tensor([1j, -1.0 + 0j]))", "tensor([1.5708, 3.1416])"),
 )  # fmt: skip
 
 

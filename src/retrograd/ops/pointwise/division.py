@@ -58,11 +58,9 @@ remainder = elementwise(
     number=elementwise("remainder_number", _remainder_of, lambda g: g, node="RemainderBackward0",
                        dtypes="promote", check=with_number(_REMAINDERS)),
     public="torch method", in_place=True,
-    doc="""The remainder of ``input / other``, with the sign of ``other``.
-
-    >>> torch.remainder(torch.tensor([5., -5.]), torch.tensor([3., 3.]))
-    tensor([2., 1.])
-    """,
+    doc="The remainder of ``input / other``, with the sign of ``other``.",
+    example=("torch.remainder(torch.tensor([5., -5.]), torch.tensor([3., 3.]))",
+             "tensor([2., 1.])"),
 )  # fmt: skip
 
 
@@ -82,11 +80,9 @@ floor_divide = elementwise(
                        node="NotImplemented", dtypes="promote",
                        check=with_number(_FLOOR_DIVISIONS)),
     public="torch method", in_place=True,
-    doc="""The quotient ``input / other``, rounded down (towards negative infinity).
-
-    >>> torch.floor_divide(torch.tensor([7., -7.]), torch.tensor([2., 2.]))
-    tensor([ 3., -4.])
-    """,
+    doc="The quotient ``input / other``, rounded down (towards negative infinity).",
+    example=("torch.floor_divide(torch.tensor([7., -7.]), torch.tensor([2., 2.]))",
+             "tensor([ 3., -4.])"),
 )  # fmt: skip
 
 

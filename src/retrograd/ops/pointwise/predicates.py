@@ -22,39 +22,24 @@ isposinf = elementwise_constant(
     "isposinf", pointwise.isposinf,
     check=refuses("c", "isposinf does not support complex inputs.", RuntimeError),
     public="torch method",
-    doc="""Whether each element is positive infinity.
-
-    Returns:
-        A bool tensor of the same shape as ``input``.
-
-    >>> torch.isposinf(torch.tensor([1., torch.inf]))
-    tensor([False,  True])
-    """,
+    doc="Whether each element is positive infinity.",
+    example=("torch.isposinf(torch.tensor([1., torch.inf]))",
+             "tensor([False,  True])"), returns="A bool tensor",
 )  # fmt: skip
 isneginf = elementwise_constant(
     "isneginf", pointwise.isneginf,
     check=refuses("c", "isneginf does not support complex inputs.", RuntimeError),
     public="torch method",
-    doc="""Whether each element is negative infinity.
-
-    Returns:
-        A bool tensor of the same shape as ``input``.
-
-    >>> torch.isneginf(torch.tensor([1., -torch.inf]))
-    tensor([False,  True])
-    """,
+    doc="Whether each element is negative infinity.",
+    example=("torch.isneginf(torch.tensor([1., -torch.inf]))",
+             "tensor([False,  True])"), returns="A bool tensor",
 )  # fmt: skip
 isreal = elementwise_constant(
     "isreal", pointwise.isreal,
     public="torch method", out="no",
-    doc="""Whether the imaginary part of each element is zero.
-
-    Returns:
-        A bool tensor of the same shape as ``input``.
-
-    >>> torch.isreal(torch.tensor([1 + 0j, 2j]))
-    tensor([ True, False])
-    """,
+    doc="Whether the imaginary part of each element is zero.",
+    example=("torch.isreal(torch.tensor([1 + 0j, 2j]))",
+             "tensor([ True, False])"), returns="A bool tensor",
 )  # fmt: skip
 
 

@@ -64,11 +64,8 @@ nextafter = elementwise(
     lambda g, self, other: zeros_like(g), dtypes="promote",
     check=kernel("nextafter_cpu", "biuc"),
     public="torch method", in_place=True, accepts="tensors",
-    doc="""The next floating-point number after ``input`` in the direction of ``other``.
-
-    >>> torch.nextafter(torch.tensor([1.]), torch.tensor([2.])) > 1
-    tensor([True])
-    """,
+    doc="The next floating-point number after ``input`` in the direction of ``other``.",
+    example=("torch.nextafter(torch.tensor([1.]), torch.tensor([2.])) > 1", "tensor([True])"),
 )  # fmt: skip
 
 
@@ -116,12 +113,7 @@ signbit = elementwise_constant(
     "signbit", pointwise.signbit,
     check=refuses("c", "signbit is not implemented for complex tensors."),
     public="torch method",
-    doc="""Whether the sign bit of each element is set, as it is for -0.0.
-
-    Returns:
-        A bool tensor of the same shape as ``input``.
-
-    >>> torch.signbit(torch.tensor([-0.0, 1.]))
-    tensor([ True, False])
-    """,
+    doc="Whether the sign bit of each element is set, as it is for -0.0.",
+    example=("torch.signbit(torch.tensor([-0.0, 1.]))",
+             "tensor([ True, False])"), returns="A bool tensor",
 )  # fmt: skip

@@ -39,21 +39,15 @@ erf = elementwise(
     "erf", special.erf, lambda g, self: g * (_TWO_OVER_ROOT_PI * exp(-(self * self))),
     dtypes="float", check=kernel("erf_vml_cpu"),
     public="torch method special", in_place="torch method",
-    doc="""The error function.
-
-    >>> torch.erf(torch.tensor([0., 1.]))
-    tensor([0.0000, 0.8427])
-    """,
+    doc="The error function.",
+    example=("torch.erf(torch.tensor([0., 1.]))", "tensor([0.0000, 0.8427])"),
 )  # fmt: skip
 erfc = elementwise(
     "erfc", special.erfc, lambda g, self: -g * (_TWO_OVER_ROOT_PI * exp(-(self * self))),
     dtypes="float", check=kernel("erfc_vml_cpu"),
     public="torch method special", in_place="torch method",
-    doc="""The complementary error function, ``1 - erf(input)``, without loss of precision.
-
-    >>> torch.erfc(torch.tensor([0., 3.]))
-    tensor([1.0000e+00, 2.2090e-05])
-    """,
+    doc="The complementary error function, ``1 - erf(input)``, without loss of precision.",
+    example=("torch.erfc(torch.tensor([0., 3.]))", "tensor([1.0000e+00, 2.2090e-05])"),
 )  # fmt: skip
 
 
@@ -65,54 +59,39 @@ def _erfinv_rule(g: Any, self: Any) -> Any:
 erfinv: Elementwise = elementwise(
     "erfinv", special.erfinv, _erfinv_rule, dtypes="float", check=kernel("erfinv_vml_cpu"),
     public="torch method special", in_place=True,
-    doc="""The inverse of the error function, on (-1, 1).
-
-    >>> torch.erfinv(torch.tensor([0., 0.5]))
-    tensor([0.0000, 0.4769])
-    """,
+    doc="The inverse of the error function, on (-1, 1).",
+    example=("torch.erfinv(torch.tensor([0., 0.5]))", "tensor([0.0000, 0.4769])"),
 )  # fmt: skip
 erfcx = elementwise(
     "special_erfcx", special.erfcx,
     lambda g, self, result: g * (2 * self * result - _TWO_OVER_ROOT_PI),
     dtypes="float", check=no_half("erfcx_cpu"),
     public="special.erfcx",
-    doc="""The scaled complementary error function, ``exp(input**2) * erfc(input)``.
-
-    >>> torch.special.erfcx(torch.tensor([0., 10.]))
-    tensor([1.0000, 0.0561])
-    """,
+    doc="The scaled complementary error function, ``exp(input**2) * erfc(input)``.",
+    example=("torch.special.erfcx(torch.tensor([0., 10.]))", "tensor([1.0000, 0.0561])"),
 )  # fmt: skip
 ndtr = elementwise(
     "special_ndtr", special.ndtr, lambda g, self: g * (exp(-0.5 * (self * self)) / _ROOT_2_PI),
     dtypes="float", check=kernel("erf_vml_cpu"),
     public="special.ndtr", out="cast, copied",
-    doc="""The cumulative distribution function of the standard normal distribution.
-
-    >>> torch.special.ndtr(torch.tensor([0., 1.]))
-    tensor([0.5000, 0.8413])
-    """,
+    doc="The cumulative distribution function of the standard normal distribution.",
+    example=("torch.special.ndtr(torch.tensor([0., 1.]))", "tensor([0.5000, 0.8413])"),
 )  # fmt: skip
 ndtri = elementwise(
     "special_ndtri", special.ndtri,
     lambda g, result: g * (_ROOT_2_PI * exp(0.5 * (result * result))),
     dtypes="float", check=no_half("ndtri_cpu"),
     public="special.ndtri",
-    doc="""The quantile function of the standard normal distribution: the inverse of ``ndtr``.
-
-    >>> torch.special.ndtri(torch.tensor([0.5, 0.9]))
-    tensor([0.0000, 1.2816])
-    """,
+    doc="The quantile function of the standard normal distribution: the inverse of ``ndtr``.",
+    example=("torch.special.ndtri(torch.tensor([0.5, 0.9]))", "tensor([0.0000, 1.2816])"),
 )  # fmt: skip
 log_ndtr = elementwise(
     "special_log_ndtr", special.log_ndtr,
     lambda g, self, result: g * (exp(-(result + 0.5 * (self * self))) / _ROOT_2_PI),
     dtypes="float", check=no_half("log_ndtr_cpu"),
     public="special.log_ndtr",
-    doc="""The logarithm of the cumulative distribution function of the standard normal.
-
-    >>> torch.special.log_ndtr(torch.tensor([0., -20.]))
-    tensor([  -0.6931, -203.9172])
-    """,
+    doc="The logarithm of the cumulative distribution function of the standard normal.",
+    example=("torch.special.log_ndtr(torch.tensor([0., -20.]))", "tensor([  -0.6931, -203.9172])"),
 )  # fmt: skip
 
 # -- gamma functions -------------------------------------------------------------------------
@@ -130,21 +109,15 @@ lgamma = elementwise(
     "lgamma", special.lgamma, lambda g, self: g * digamma(self), dtypes="float",
     check=kernel("lgamma_vml_cpu"),
     public="torch method special.gammaln", in_place=True,
-    doc="""The logarithm of the absolute value of the gamma function.
-
-    >>> torch.lgamma(torch.tensor([1., 5.]))
-    tensor([0.0000, 3.1781])
-    """,
+    doc="The logarithm of the absolute value of the gamma function.",
+    example=("torch.lgamma(torch.tensor([1., 5.]))", "tensor([0.0000, 3.1781])"),
 )  # fmt: skip
 digamma: Elementwise = elementwise(
     "digamma", special.digamma, lambda g, self: g * _polygamma_of(self, n=1), dtypes="float",
     check=kernel("digamma"),
     public="torch method special special.psi", in_place=True,
-    doc="""The digamma function, the derivative of ``lgamma``.
-
-    >>> torch.digamma(torch.tensor([1., 2.]))
-    tensor([-0.5772,  0.4228])
-    """,
+    doc="The digamma function, the derivative of ``lgamma``.",
+    example=("torch.digamma(torch.tensor([1., 2.]))", "tensor([-0.5772,  0.4228])"),
 )  # fmt: skip
 _polygamma_of: Elementwise = elementwise(
     "polygamma", _polygamma, lambda g, self, n: g * _polygamma_of(self, n=n + 1), dtypes="float",
@@ -367,11 +340,8 @@ entr = elementwise(
     "special_entr", special.entr, lambda g, self: g * (-log(self) - 1), dtypes="float",
     check=kernel("entr_cpu"),
     public="special.entr",
-    doc="""The elementwise entropy, ``-input * log(input)``, which is 0 at 0.
-
-    >>> torch.special.entr(torch.tensor([0., 0.5]))
-    tensor([0.0000, 0.3466])
-    """,
+    doc="The elementwise entropy, ``-input * log(input)``, which is 0 at 0.",
+    example=("torch.special.entr(torch.tensor([0., 0.5]))", "tensor([0.0000, 0.3466])"),
 )  # fmt: skip
 
 

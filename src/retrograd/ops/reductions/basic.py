@@ -58,13 +58,7 @@ def sum(self: Any, dim: Dims = None, keepdim: bool = False, *, dtype: Any = None
     """The sum of all elements, or of the elements along dimensions.
 
     Args:
-        input: the input tensor.
         dim: dimension or dimensions to reduce; all by default.
-        keepdim: keep the reduced dimensions, with size 1.
-        dtype: dtype to convert ``input`` to before the computation.
-
-    Returns:
-        A tensor without the reduced dimensions, unless ``keepdim`` is true.
 
     Example:
         >>> x = torch.tensor([[1., 2.], [3., 4.]])
@@ -96,11 +90,6 @@ def mean(self: Any, dim: Dims = None, keepdim: bool = False, *, dtype: Any = Non
     Args:
         input: the input tensor, floating-point or complex.
         dim: dimension or dimensions to reduce; all by default.
-        keepdim: keep the reduced dimensions, with size 1.
-        dtype: dtype to convert ``input`` to before the computation.
-
-    Returns:
-        A tensor without the reduced dimensions, unless ``keepdim`` is true.
 
     Example:
         >>> x = torch.tensor([[1., 2.], [3., 4.]])
@@ -125,13 +114,7 @@ def prod(self: Any, dim: int | None = None, keepdim: bool = False, *, dtype: Any
     """The product of all elements, or of the elements along a dimension.
 
     Args:
-        input: the input tensor.
         dim: dimension to reduce; by default, all elements are reduced.
-        keepdim: keep the reduced dimension, with size 1.
-        dtype: dtype to convert ``input`` to before the computation.
-
-    Returns:
-        A tensor without the reduced dimensions, unless ``keepdim`` is true.
 
     Example:
         >>> torch.prod(torch.tensor([[1., 2.], [3., 4.]]), dim=1)
@@ -149,12 +132,7 @@ def amax(self: Any, dim: Dims = (), keepdim: bool = False) -> Any:
     """The maximum along dimensions. Elements equal to it share the gradient evenly.
 
     Args:
-        input: the input tensor.
         dim: dimension or dimensions to reduce; all by default.
-        keepdim: keep the reduced dimensions, with size 1.
-
-    Returns:
-        A tensor without the reduced dimensions, unless ``keepdim`` is true.
 
     Example:
         >>> torch.amax(torch.tensor([[1., 4.], [3., 2.]]), dim=1)
@@ -169,12 +147,7 @@ def amin(self: Any, dim: Dims = (), keepdim: bool = False) -> Any:
     """The minimum along dimensions. Elements equal to it share the gradient evenly.
 
     Args:
-        input: the input tensor.
         dim: dimension or dimensions to reduce; all by default.
-        keepdim: keep the reduced dimensions, with size 1.
-
-    Returns:
-        A tensor without the reduced dimensions, unless ``keepdim`` is true.
 
     Example:
         >>> torch.amin(torch.tensor([[1., 4.], [3., 2.]]), dim=1)
@@ -234,9 +207,7 @@ def max(self: Any, dim: Any = None, keepdim: bool = False, *, other: Any = None)
     """The maximum of all elements, along a dimension, or of two tensors.
 
     Args:
-        input: the input tensor.
         dim: dimension to reduce, or a tensor to compare ``input`` with, as ``other``.
-        keepdim: keep the reduced dimension, with size 1.
         other: tensor to compare ``input`` with, element by element.
 
     Returns:
@@ -267,9 +238,7 @@ def min(self: Any, dim: Any = None, keepdim: bool = False, *, other: Any = None)
     """The minimum of all elements, along a dimension, or of two tensors.
 
     Args:
-        input: the input tensor.
         dim: dimension to reduce, or a tensor to compare ``input`` with, as ``other``.
-        keepdim: keep the reduced dimension, with size 1.
         other: tensor to compare ``input`` with, element by element.
 
     Returns:
@@ -300,9 +269,7 @@ def argmax(self: Any, dim: int | None = None, keepdim: bool = False) -> Any:
     """The index of the largest element; of several equal ones, the first.
 
     Args:
-        input: the input tensor.
         dim: dimension to search along; by default, the index is into the flattened tensor.
-        keepdim: keep the reduced dimension, with size 1.
 
     Returns:
         A tensor of indices (int64).
@@ -324,9 +291,7 @@ def argmin(self: Any, dim: int | None = None, keepdim: bool = False) -> Any:
     """The index of the smallest element; of several equal ones, the first.
 
     Args:
-        input: the input tensor.
         dim: dimension to search along; by default, the index is into the flattened tensor.
-        keepdim: keep the reduced dimension, with size 1.
 
     Returns:
         A tensor of indices (int64).
@@ -348,9 +313,7 @@ def all(self: Any, dim: Dims = None, keepdim: bool = False) -> Any:
     """Whether all elements are true (nonzero).
 
     Args:
-        input: the input tensor.
         dim: dimension or dimensions to reduce; all by default.
-        keepdim: keep the reduced dimensions, with size 1.
 
     Returns:
         A bool tensor without the reduced dimensions, unless ``keepdim`` is true.
@@ -367,9 +330,7 @@ def any(self: Any, dim: Dims = None, keepdim: bool = False) -> Any:
     """Whether any element is true (nonzero).
 
     Args:
-        input: the input tensor.
         dim: dimension or dimensions to reduce; all by default.
-        keepdim: keep the reduced dimensions, with size 1.
 
     Returns:
         A bool tensor without the reduced dimensions, unless ``keepdim`` is true.
@@ -398,9 +359,7 @@ def cumsum(self: Any, dim: int, *, dtype: Any = None) -> Any:
     """The cumulative sum of the elements along a dimension.
 
     Args:
-        input: the input tensor.
         dim: dimension to accumulate along.
-        dtype: dtype to convert ``input`` to before the computation.
 
     Returns:
         A tensor of the same shape as ``input``.

@@ -141,7 +141,6 @@ def hash_tensor(input: Any, dim: Any = (), *, keepdim: bool = False, mode: int =
     """A hash of the elements: the exclusive or of their bits, as 64-bit numbers.
 
     Args:
-        input: the input tensor.
         dim: the dimensions to reduce; by default, all of them.
         keepdim: whether they remain, with size 1.
         mode: 0, the only one that there is.

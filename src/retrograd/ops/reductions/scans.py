@@ -105,7 +105,6 @@ def cumprod(input: Any, dim: int, *, dtype: Any = None) -> Any:
 
     Args:
         dim: dimension to accumulate along.
-        dtype: dtype to convert ``input`` to before the computation.
 
     Returns:
         A tensor of the same shape as ``input``.

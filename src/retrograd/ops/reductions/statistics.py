@@ -302,7 +302,6 @@ def nansum(input: Any, dim: Dims = None, keepdim: bool = False, *, dtype: Any = 
 
     Args:
         dim: dimension or dimensions to reduce; all by default.
-        dtype: dtype to convert ``input`` to before the computation.
 
     Example:
         >>> torch.nansum(torch.tensor([1., torch.nan, 2.]))
@@ -329,7 +328,6 @@ def nanmean(input: Any, dim: Dims = None, keepdim: bool = False, *, dtype: Any =
     Args:
         input: the input tensor, floating-point or complex.
         dim: dimension or dimensions to reduce; all by default.
-        dtype: dtype to convert ``input`` to before the computation.
 
     Example:
         >>> torch.nanmean(torch.tensor([1., torch.nan, 2.]))

@@ -23,7 +23,6 @@ def view(self: Any, *shape: Any, dtype: Any = None, size: Any = None) -> Any:
     Raises RuntimeError if the new shape would need a copy.
 
     Args:
-        input: The input tensor.
         *shape: The new shape, as integers or as one sequence, or else a dtype. One size may be -1,
             which is inferred.
         dtype: The new dtype, passed by keyword.
@@ -107,7 +106,6 @@ def reshape(self: Any, *sizes: Any, shape: Any = None) -> Any:
     """Gives a tensor another shape.
 
     Args:
-        input: The input tensor.
         *sizes: The new shape, as integers or as one sequence. One size may be -1, which is
             inferred.
         shape: The new shape as a sequence, passed by keyword.
@@ -133,7 +131,6 @@ def flatten(self: Any, start_dim: int = 0, end_dim: int = -1) -> Any:
     """Flattens a range of dimensions into one.
 
     Args:
-        input: The input tensor.
         start_dim: The first dimension to flatten.
         end_dim: The last dimension to flatten.
 
@@ -162,7 +159,6 @@ def transpose(self: Any, dim0: int, dim1: int) -> Any:
     """Swaps two dimensions.
 
     Args:
-        input: The input tensor.
         dim0: The first dimension.
         dim1: The second dimension.
 
@@ -204,7 +200,6 @@ def permute(self: Any, *order: Any, dims: Any = None) -> Any:
     """Reorders the dimensions.
 
     Args:
-        input: The input tensor.
         *order: The dimensions in their new order, as integers or as one sequence.
         dims: The dimensions in their new order, passed by keyword.
 
@@ -233,7 +228,6 @@ def movedim(self: Any, source: Any, destination: Any) -> Any:
     """Moves dimensions to new positions; the others keep their order.
 
     Args:
-        input: The input tensor.
         source: The dimensions to move: an integer, or a sequence of them.
         destination: The new position of each.
 
@@ -274,7 +268,6 @@ def expand(self: Any, *sizes: Any, size: Any = None, implicit: bool = False) -> 
     """Expands dimensions of size 1 to larger sizes without copying.
 
     Args:
-        input: The input tensor.
         *sizes: The new shape, as integers or as one sequence. -1 keeps the size of a dimension.
             There may be new leading dimensions.
         size: The new shape as a sequence, passed by keyword.
@@ -319,7 +312,6 @@ def broadcast_to(self: Any, size: Sequence[int]) -> Any:
     """Broadcasts a tensor to a shape.
 
     Args:
-        input: The input tensor.
         size: The shape.
 
     Returns:
@@ -338,7 +330,6 @@ def unsqueeze(self: Any, dim: int) -> Any:
     """Inserts a dimension of size 1.
 
     Args:
-        input: The input tensor.
         dim: The position of the new dimension.
 
     Returns:
@@ -357,7 +348,6 @@ def squeeze(self: Any, dim: Any = None) -> Any:
     """Removes dimensions of size 1.
 
     Args:
-        input: The input tensor.
         dim: The dimension or dimensions to remove, if their size is 1. By default, all dimensions
             of size 1.
 
@@ -441,9 +431,6 @@ def view_as_complex(self: Any) -> Any:
 @public("torch")
 def real(self: Any) -> Any:
     """Extracts the real part.
-
-    Args:
-        input: The input tensor.
 
     Returns:
         A view of the real part. A real tensor is returned as it is.

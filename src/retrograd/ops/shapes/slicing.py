@@ -132,7 +132,6 @@ def split(self: Any, split_size: int | Sequence[int], dim: int = 0) -> tuple[Any
     """Splits a tensor into pieces along a dimension.
 
     Args:
-        input: The input tensor.
         split_size: The size of each piece, the last of which may be smaller, or a sequence of
             sizes.
         dim: The dimension to split.
@@ -190,7 +189,6 @@ def chunk(self: Any, chunks: int, dim: int = 0) -> tuple[Any, ...]:
     """Splits a tensor into a number of pieces of equal size, except for the last.
 
     Args:
-        input: The input tensor.
         chunks: The number of pieces. There may be fewer if the dimension cannot be divided so.
         dim: The dimension to split.
 
@@ -219,7 +217,6 @@ def unbind(self: Any, dim: int = 0) -> tuple[Any, ...]:
     """Splits a tensor into its slices along a dimension, which is removed.
 
     Args:
-        input: The input tensor.
         dim: The dimension to remove.
 
     Returns:
@@ -240,7 +237,6 @@ def select(self: Any, dim: int, index: int) -> Any:
     """Selects one slice along a dimension, which is removed.
 
     Args:
-        input: The input tensor.
         dim: The dimension to remove.
         index: The index of the slice.
 
@@ -274,7 +270,6 @@ def narrow(self: Any, dim: int, start: int, length: int) -> Any:
     """Selects a range of slices along a dimension.
 
     Args:
-        input: The input tensor.
         dim: The dimension to narrow.
         start: The index of the first slice.
         length: The number of slices.
@@ -321,7 +316,6 @@ def flip(self: Any, *axes: Any, dims: Any = None) -> Any:
     """Reverses the order of elements along dimensions.
 
     Args:
-        input: The input tensor.
         *axes: The dimensions, as integers or as one sequence.
         dims: The dimensions as a sequence, passed by keyword.
 

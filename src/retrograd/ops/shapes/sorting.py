@@ -450,7 +450,6 @@ def nonzero_static(input: Any, *, size: int, fill_value: int = -1) -> Any:
     """Finds the indices of a given number of elements that are not zero.
 
     Args:
-        input: The input tensor.
         size: The number of rows of the result: of further elements nothing is said.
         fill_value: What rows hold for which there is no element.
 
