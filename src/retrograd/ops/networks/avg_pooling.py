@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -25,6 +26,7 @@ from retrograd.ops.networks._pools import (
     output_sizes,
     zeros_by_shape,
 )
+from retrograd.ops.networks._spatial import spatial
 from retrograd.ops.networks.max_pooling import max_pool1d, max_pool2d, max_pool3d
 from retrograd.ops.reductions import basic as reductions
 
@@ -154,24 +156,27 @@ def _means(
     )  # fmt: skip
 
 
+_MEANS = """\
+Args:
+    input: the input, of shape ``(N, C, {input})`` or ``(C, {input})``.
+    kernel_size: size of the window, {sizes}.
+    stride: distance between windows; ``kernel_size`` by default.
+    padding: zeros added on both sides; at most half a window.
+    ceil_mode: round the output size up in place of down, so that the last window may reach over
+        the end.
+    count_include_pad: count padding as elements when dividing.
+"""
+_OF_MEANS = "\nReturns:\n    The means of the windows.\n"
+_DIVISOR = "    divisor_override: divide by this number, not by the number of elements.\n"
+
+
 @public("torch functional")
+@sections(_MEANS + _OF_MEANS, 1)
 def avg_pool1d(
     input: Any, kernel_size: Any, stride: Any = None, padding: Any = 0, ceil_mode: bool = False,
     count_include_pad: bool = True,
 ) -> Any:  # fmt: skip
     """Average pooling over sequences.
-
-    Args:
-        input: the input, of shape ``(N, C, L)`` or ``(C, L)``.
-        kernel_size: size of the window, an int.
-        stride: distance between windows; ``kernel_size`` by default.
-        padding: zeros added on both sides; at most half a window.
-        ceil_mode: round the output size up in place of down, so that the last window may reach over
-            the end.
-        count_include_pad: count padding as elements when dividing.
-
-    Returns:
-        The means of the windows.
 
     Example:
         >>> torch.avg_pool1d(torch.tensor([[1.0, 3.0, 2.0, 0.0]]), 2)
@@ -193,58 +198,38 @@ def avg_pool1d(
     )[0]  # fmt: skip
 
 
-_MEANS = """\
-Args:
-    input: the input, of shape ``(N, C, {input})`` or ``(C, {input})``.
-    kernel_size: size of the window, {sizes}.
-    stride: distance between windows; ``kernel_size`` by default.
-    padding: zeros added on both sides; at most half a window.
-    ceil_mode: round the output size up in place of down, so that the last window may reach over
-        the end.
-    count_include_pad: count padding as elements when dividing.
-    divisor_override: divide by this number, not by the number of elements.
+@spatial(
+    "avg_pool{n}d", "Average pooling over {signals}.", _MEANS + _DIVISOR + _OF_MEANS, {
+        2: """
+            >>> torch.nn.functional.avg_pool2d(torch.arange(16.0).reshape(1, 4, 4), 2)
+            tensor([[[ 2.5000,  4.5000],
+                     [10.5000, 12.5000]]])
+            """,
+        3: """
+            >>> x = torch.arange(8.0).reshape(1, 2, 2, 2)
+            >>> torch.nn.functional.avg_pool3d(x, 2)
+            tensor([[[[3.5000]]]])
+            """,
+    },
+)  # fmt: skip
+def _avg_pools(n: int) -> Any:
+    def avg_pool(
+        input: Any, kernel_size: Any, stride: Any = None, padding: Any = 0, ceil_mode: bool = False,
+        count_include_pad: bool = True, divisor_override: int | None = None,
+    ) -> Any:  # fmt: skip
+        return _means(n, input, kernel_size, stride, padding, ceil_mode, count_include_pad,
+                      divisor_override)  # fmt: skip
 
-Returns:
-    The means of the windows.
-"""
-
-
-@public("functional")
-@sections(_MEANS, 2)
-def avg_pool2d(
-    input: Any, kernel_size: Any, stride: Any = None, padding: Any = 0, ceil_mode: bool = False,
-    count_include_pad: bool = True, divisor_override: int | None = None,
-) -> Any:  # fmt: skip
-    """Average pooling over images.
-
-    Example:
-        >>> torch.nn.functional.avg_pool2d(torch.arange(16.0).reshape(1, 4, 4), 2)
-        tensor([[[ 2.5000,  4.5000],
-                 [10.5000, 12.5000]]])
-    """
-    return _means(2, input, kernel_size, stride, padding, ceil_mode, count_include_pad,
-                  divisor_override)  # fmt: skip
+    return avg_pool
 
 
-@public("functional")
-@sections(_MEANS, 3)
-def avg_pool3d(
-    input: Any, kernel_size: Any, stride: Any = None, padding: Any = 0, ceil_mode: bool = False,
-    count_include_pad: bool = True, divisor_override: int | None = None,
-) -> Any:  # fmt: skip
-    """Average pooling over volumes.
-
-    Example:
-        >>> x = torch.arange(8.0).reshape(1, 2, 2, 2)
-        >>> torch.nn.functional.avg_pool3d(x, 2)
-        tensor([[[[3.5000]]]])
-    """
-    return _means(3, input, kernel_size, stride, padding, ceil_mode, count_include_pad,
-                  divisor_override)  # fmt: skip
+avg_pool2d, avg_pool3d = _avg_pools
 
 
 def _adaptive_means(ndim: int, input: Any, output_size: Any) -> Any:
     counts = adaptive_sizes(f"adaptive_avg_pool{ndim}d", ndim, raw(input), output_size)
+    if ndim == 1:
+        return as_flat_images(input, lambda x: _adaptive_means(2, x, (1, *counts)))[0]
     if all(n == 1 for n in counts):
         dims = range(len(input.shape) - ndim, len(input.shape))
         return reductions.mean(input, tuple(dims), True)
@@ -253,63 +238,47 @@ def _adaptive_means(ndim: int, input: Any, output_size: Any) -> Any:
     return ADAPTIVE_AVG_POOL[ndim](input, output_size=counts)
 
 
-_OF_MEANS = "\nReturns:\n    The means of the windows.\n"
+@spatial(
+    "adaptive_avg_pool{n}d", "Average pooling of {signals} to a given size.",
+    {n: text + _OF_MEANS for n, text in ADAPTIVE.items()}, {
+        1: """
+            >>> x = torch.tensor([[1.0, 3.0, 2.0, 0.0]])
+            >>> torch.nn.functional.adaptive_avg_pool1d(x, 2)
+            tensor([[2., 1.]])
+            """,
+        2: """
+            >>> x = torch.arange(16.0).reshape(1, 4, 4)
+            >>> torch.nn.functional.adaptive_avg_pool2d(x, (1, 2))
+            tensor([[[6.5000, 8.5000]]])
+            """,
+        3: """
+            >>> x = torch.arange(8.0).reshape(1, 2, 2, 2)
+            >>> torch.nn.functional.adaptive_avg_pool3d(x, (1, 1, 2))
+            tensor([[[[3., 4.]]]])
+            """,
+    }, in_torch=(1,),
+)  # fmt: skip
+def _adaptive_avg_pools(n: int) -> Any:
+    def adaptive_avg_pool(input: Any, output_size: Any) -> Any:
+        return _adaptive_means(n, input, output_size)
+
+    return adaptive_avg_pool
 
 
-@public("torch functional")
-@sections(ADAPTIVE[1] + _OF_MEANS, 1)
-def adaptive_avg_pool1d(input: Any, output_size: Any) -> Any:
-    """Average pooling of sequences to a given size.
-
-    Example:
-        >>> x = torch.tensor([[1.0, 3.0, 2.0, 0.0]])
-        >>> torch.nn.functional.adaptive_avg_pool1d(x, 2)
-        tensor([[2., 1.]])
-    """
-    (count,) = adaptive_sizes("adaptive_avg_pool1d", 1, raw(input), output_size)
-    return as_flat_images(input, lambda x: _adaptive_means(2, x, (1, count)))[0]
-
-
-@public("functional")
-@sections(ADAPTIVE[2] + _OF_MEANS, 2)
-def adaptive_avg_pool2d(input: Any, output_size: Any) -> Any:
-    """Average pooling of images to a given size.
-
-    Example:
-        >>> x = torch.arange(16.0).reshape(1, 4, 4)
-        >>> torch.nn.functional.adaptive_avg_pool2d(x, (1, 2))
-        tensor([[[6.5000, 8.5000]]])
-    """
-    return _adaptive_means(2, input, output_size)
-
-
-@public("functional")
-@sections(ADAPTIVE[3] + _OF_MEANS, 3)
-def adaptive_avg_pool3d(input: Any, output_size: Any) -> Any:
-    """Average pooling of volumes to a given size.
-
-    Example:
-        >>> x = torch.arange(8.0).reshape(1, 2, 2, 2)
-        >>> torch.nn.functional.adaptive_avg_pool3d(x, (1, 1, 2))
-        tensor([[[[3., 4.]]]])
-    """
-    return _adaptive_means(3, input, output_size)
-
+adaptive_avg_pool1d, adaptive_avg_pool2d, adaptive_avg_pool3d = _adaptive_avg_pools
 
 # -- what users call: norms ------------------------------------------------------------------
 
 
-def _norms(means: Any, input: Any, norm_type: float, kernel_size: Any, stride: Any, ndim: int,
-           ceil_mode: bool) -> Any:  # fmt: skip
-    if norm_type == float("inf"):
+def _norms(
+    ndim: int, input: Any, norm_type: float, kernel_size: Any, stride: Any, ceil_mode: bool
+) -> Any:
+    if math.isinf(norm_type):
         largest = {1: max_pool1d, 2: max_pool2d, 3: max_pool3d}[ndim]
-        return largest(piecewise.abs(input), kernel_size, stride, 0, 1, ceil_mode)
-    if norm_type == -float("inf"):
-        smallest = {1: max_pool1d, 2: max_pool2d, 3: max_pool3d}[ndim]
-        return -smallest(-piecewise.abs(input), kernel_size, stride, 0, 1, ceil_mode)
-    count = 1
-    for k in (kernel_size,) * ndim if is_integer(kernel_size) else kernel_size:
-        count *= k
+        sizes, windows = piecewise.abs(input), (kernel_size, stride, 0, 1, ceil_mode)
+        return largest(sizes, *windows) if norm_type > 0 else -largest(-sizes, *windows)
+    count = math.prod((kernel_size,) * ndim if is_integer(kernel_size) else kernel_size)
+    means = {1: avg_pool1d, 2: avg_pool2d, 3: avg_pool3d}[ndim]
     out = means(input**norm_type, kernel_size, stride, 0, ceil_mode)
     return ((piecewise.sign(out) * elementwise.relu(piecewise.abs(out))) * count) ** (
         1.0 / norm_type
@@ -317,6 +286,8 @@ def _norms(means: Any, input: Any, norm_type: float, kernel_size: Any, stride: A
 
 
 _NORMS = """\
+Each result is ``(sum of x**p over the window)**(1 / p)``, with ``p = norm_type``.
+
 Args:
     input: the input, of shape ``(N, C, {input})`` or ``(C, {input})``.
     norm_type: the exponent ``p``; 1 gives sums, infinity maxima.
@@ -329,49 +300,26 @@ Returns:
 """
 
 
-@public("functional")
-@sections(_NORMS, 1)
-def lp_pool1d(
-    input: Any, norm_type: float, kernel_size: Any, stride: Any = None, ceil_mode: bool = False
-) -> Any:
-    """Power-average pooling over sequences.
+@spatial(
+    "lp_pool{n}d", "Power-average pooling over {signals}.", _NORMS, {
+        1: """
+            >>> torch.nn.functional.lp_pool1d(torch.tensor([[3.0, 4.0, 0.0, 2.0]]), 2.0, 2)
+            tensor([[5., 2.]])
+            """,
+        2: """
+            >>> torch.nn.functional.lp_pool2d(torch.tensor([[[3.0, 4.0], [0.0, 0.0]]]), 2.0, 2)
+            tensor([[[5.]]])
+            """,
+        3: """
+            >>> torch.nn.functional.lp_pool3d(torch.ones(1, 2, 2, 4), 1.0, 2)
+            tensor([[[[8., 8.]]]])
+            """,
+    },
+)  # fmt: skip
+def _lp_pools(n: int) -> Any:
+    def lp_pool(
+        input: Any, norm_type: float, kernel_size: Any, stride: Any = None, ceil_mode: bool = False
+    ) -> Any:
+        return _norms(n, input, norm_type, kernel_size, stride, ceil_mode)
 
-    Each result is ``(sum of x**p over the window)**(1 / p)``, with ``p = norm_type``.
-
-    Example:
-        >>> torch.nn.functional.lp_pool1d(torch.tensor([[3.0, 4.0, 0.0, 2.0]]), 2.0, 2)
-        tensor([[5., 2.]])
-    """
-    return _norms(avg_pool1d, input, norm_type, kernel_size, stride, 1, ceil_mode)
-
-
-@public("functional")
-@sections(_NORMS, 2)
-def lp_pool2d(
-    input: Any, norm_type: float, kernel_size: Any, stride: Any = None, ceil_mode: bool = False
-) -> Any:
-    """Power-average pooling over images.
-
-    Each result is ``(sum of x**p over the window)**(1 / p)``, with ``p = norm_type``.
-
-    Example:
-        >>> torch.nn.functional.lp_pool2d(torch.tensor([[[3.0, 4.0], [0.0, 0.0]]]), 2.0, 2)
-        tensor([[[5.]]])
-    """
-    return _norms(avg_pool2d, input, norm_type, kernel_size, stride, 2, ceil_mode)
-
-
-@public("functional")
-@sections(_NORMS, 3)
-def lp_pool3d(
-    input: Any, norm_type: float, kernel_size: Any, stride: Any = None, ceil_mode: bool = False
-) -> Any:
-    """Power-average pooling over volumes.
-
-    Each result is ``(sum of x**p over the window)**(1 / p)``, with ``p = norm_type``.
-
-    Example:
-        >>> torch.nn.functional.lp_pool3d(torch.ones(1, 2, 2, 4), 1.0, 2)
-        tensor([[[[8., 8.]]]])
-    """
-    return _norms(avg_pool3d, input, norm_type, kernel_size, stride, 3, ceil_mode)
+    return lp_pool

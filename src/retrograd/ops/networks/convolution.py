@@ -17,23 +17,14 @@ from retrograd.ops._batching import BatchLevel, folded, in_channels, out_of_chan
 from retrograd.ops._batching_declarations import own
 from retrograd.ops._operation import Multilinear, Operation, composite, multilinear
 from retrograd.ops._public import public
-from retrograd.ops._sections import sections
 from retrograd.ops.networks._convolution_arguments import (
     Sizes,
     check_arguments,
     fitted,
     output_sizes,
 )
+from retrograd.ops.networks._spatial import spatial
 from retrograd.ops.networks.padding import constant_pad_nd
-
-
-def _correlation(
-    input: Raw, weight: Raw, stride: Sizes, padding: Sizes, dilation: Sizes, transposed: bool,
-    output_padding: Sizes, groups: int,
-) -> Raw:  # fmt: skip
-    return _convolution(
-        input, weight, None, stride, padding, dilation, transposed, output_padding, groups
-    )
 
 
 def _convolution(
@@ -141,7 +132,11 @@ def _with_bias(input: Any, weight: Any, bias: Any, **options: Any) -> Any:
 
 
 correlation: Multilinear = multilinear(
-    "correlation", _correlation, {"input": _by_input, "weight": _by_weight},
+    "correlation",
+    lambda input, weight, stride, padding, dilation, transposed, output_padding, groups:
+        _convolution(input, weight, None, stride, padding, dilation, transposed, output_padding,
+                     groups),
+    {"input": _by_input, "weight": _by_weight},
     node="ConvolutionBackward0", batch=_of_many,
 )  # fmt: skip
 convolution = composite(
@@ -151,27 +146,6 @@ convolution = composite(
           "products of gradient and input at each offset; the bias gets the sum of the gradient "
           "over all dimensions except the channels.",
 )  # fmt: skip
-
-
-def _convolution_weight(
-    input: Raw, grad: Raw, kernel: Sizes, stride: Sizes, padding: Sizes, dilation: Sizes,
-    groups: int,
-) -> Raw:  # fmt: skip
-    return arrays.windows.correlate_weight(input, grad, kernel, stride, padding, dilation, groups)
-
-
-def _weight_by_input(
-    g: Any, grad: Any, shape: Sequence[int], stride: Sizes, padding: Sizes, dilation: Sizes,
-    groups: int,
-) -> Any:  # fmt: skip
-    return _by_input(grad, g, shape, stride, padding, dilation, False, groups)
-
-
-def _weight_by_grad(
-    g: Any, input: Any, shape: Sequence[int], stride: Sizes, padding: Sizes, dilation: Sizes,
-    groups: int,
-) -> Any:  # fmt: skip
-    return _by_input(input, g, shape, stride, padding, dilation, True, groups)
 
 
 @own("images of each entry are more images, and filters of each entry are more groups")
@@ -185,9 +159,16 @@ def _weight_of_many(
 
 
 convolution_weight = multilinear(
-    "convolution_weight", _convolution_weight,
-    {"input": _weight_by_input, "grad": _weight_by_grad}, node="ConvolutionBackwardBackward0",
-    batch=_weight_of_many,
+    "convolution_weight",
+    lambda input, grad, kernel, stride, padding, dilation, groups:
+        arrays.windows.correlate_weight(input, grad, kernel, stride, padding, dilation, groups),
+    {
+        "input": lambda g, grad, shape, stride, padding, dilation, groups:
+            _by_input(grad, g, shape, stride, padding, dilation, False, groups),
+        "grad": lambda g, input, shape, stride, padding, dilation, groups:
+            _by_input(input, g, shape, stride, padding, dilation, True, groups),
+    },
+    node="ConvolutionBackwardBackward0", batch=_weight_of_many,
 )  # fmt: skip
 
 
@@ -269,51 +250,35 @@ Returns:
 """
 
 
-@public("torch functional")
-@sections(_CONVOLUTION, 1)
-def conv1d(
-    input: Any, weight: Any, bias: Any = None, stride: Any = 1, padding: Any = 0,
-    dilation: Any = 1, groups: int = 1,
-) -> Any:  # fmt: skip
-    """Convolution over sequences.
+@spatial(
+    "conv{n}d", "Convolution over {signals}.", _CONVOLUTION, {
+        1: """
+            >>> torch.conv1d(torch.tensor([[1.0, 2.0, 4.0]]), torch.tensor([[[1.0, -1.0]]]))
+            tensor([[-1., -2.]])
+            """,
+        2: """
+            >>> torch.conv2d(torch.ones(1, 1, 3, 3), torch.ones(2, 1, 2, 2)).shape
+            torch.Size([1, 2, 2, 2])
+            """,
+        3: """
+            >>> torch.conv3d(torch.ones(1, 1, 3, 3, 3), torch.ones(2, 1, 2, 2, 2)).shape
+            torch.Size([1, 2, 2, 2, 2])
+            """,
+    }, in_torch=(1, 2, 3),
+)  # fmt: skip
+def _convolutions(n: int) -> Any:
+    name = f"conv{n}d"
 
-    Example:
-        >>> torch.conv1d(torch.tensor([[1.0, 2.0, 4.0]]), torch.tensor([[[1.0, -1.0]]]))
-        tensor([[-1., -2.]])
-    """
-    return _convolved("conv1d", 1, input, weight, bias, stride, padding, dilation, groups)
+    def conv(
+        input: Any, weight: Any, bias: Any = None, stride: Any = 1, padding: Any = 0,
+        dilation: Any = 1, groups: int = 1,
+    ) -> Any:  # fmt: skip
+        return _convolved(name, n, input, weight, bias, stride, padding, dilation, groups)
 
-
-@public("torch functional")
-@sections(_CONVOLUTION, 2)
-def conv2d(
-    input: Any, weight: Any, bias: Any = None, stride: Any = 1, padding: Any = 0,
-    dilation: Any = 1, groups: int = 1,
-) -> Any:  # fmt: skip
-    """Convolution over images.
-
-    Example:
-        >>> torch.conv2d(torch.ones(1, 1, 3, 3), torch.ones(2, 1, 2, 2)).shape
-        torch.Size([1, 2, 2, 2])
-    """
-    return _convolved("conv2d", 2, input, weight, bias, stride, padding, dilation, groups)
+    return conv
 
 
-@public("torch functional")
-@sections(_CONVOLUTION, 3)
-def conv3d(
-    input: Any, weight: Any, bias: Any = None, stride: Any = 1, padding: Any = 0,
-    dilation: Any = 1, groups: int = 1,
-) -> Any:  # fmt: skip
-    """Convolution over volumes.
-
-    Example:
-        >>> torch.conv3d(torch.ones(1, 1, 3, 3, 3), torch.ones(2, 1, 2, 2, 2)).shape
-        torch.Size([1, 2, 2, 2, 2])
-    """
-    return _convolved("conv3d", 3, input, weight, bias, stride, padding, dilation, groups)
-
-
+conv1d, conv2d, conv3d = _convolutions
 _TRANSPOSED = """\
 Computes the gradient of ``conv{n}d`` with respect to its input (also called fractionally strided
 convolution, or deconvolution).
@@ -334,53 +299,38 @@ Returns:
 """
 
 
-@public("torch functional")
-@sections(_TRANSPOSED, 1)
-def conv_transpose1d(
-    input: Any, weight: Any, bias: Any = None, stride: Any = 1, padding: Any = 0,
-    output_padding: Any = 0, groups: int = 1, dilation: Any = 1,
-) -> Any:  # fmt: skip
-    """Transposed convolution over sequences.
+@spatial(
+    "conv_transpose{n}d", "Transposed convolution over {signals}.", _TRANSPOSED, {
+        1: """
+            >>> torch.conv_transpose1d(torch.tensor([[1.0, 2.0]]), torch.tensor([[[1.0, -1.0]]]))
+            tensor([[ 1.,  1., -2.]])
+            """,
+        2: """
+            >>> x, weight = torch.ones(1, 1, 2, 2), torch.ones(1, 1, 2, 2)
+            >>> torch.conv_transpose2d(x, weight, stride=2).shape
+            torch.Size([1, 1, 4, 4])
+            """,
+        3: """
+            >>> x, weight = torch.ones(1, 1, 2, 2, 2), torch.ones(1, 1, 2, 2, 2)
+            >>> torch.conv_transpose3d(x, weight, stride=2).shape
+            torch.Size([1, 1, 4, 4, 4])
+            """,
+    }, in_torch=(1, 2, 3),
+)  # fmt: skip
+def _transposed_convolutions(n: int) -> Any:
+    name = f"conv_transpose{n}d"
 
-    Example:
-        >>> torch.conv_transpose1d(torch.tensor([[1.0, 2.0]]), torch.tensor([[[1.0, -1.0]]]))
-        tensor([[ 1.,  1., -2.]])
-    """
-    return _convolved("conv_transpose1d", 1, input, weight, bias, stride, padding, dilation, groups,
-                      True, output_padding)  # fmt: skip
+    def conv_transpose(
+        input: Any, weight: Any, bias: Any = None, stride: Any = 1, padding: Any = 0,
+        output_padding: Any = 0, groups: int = 1, dilation: Any = 1,
+    ) -> Any:  # fmt: skip
+        return _convolved(name, n, input, weight, bias, stride, padding, dilation, groups, True,
+                          output_padding)  # fmt: skip
+
+    return conv_transpose
 
 
-@public("torch functional")
-@sections(_TRANSPOSED, 2)
-def conv_transpose2d(
-    input: Any, weight: Any, bias: Any = None, stride: Any = 1, padding: Any = 0,
-    output_padding: Any = 0, groups: int = 1, dilation: Any = 1,
-) -> Any:  # fmt: skip
-    """Transposed convolution over images.
-
-    Example:
-        >>> torch.conv_transpose2d(torch.ones(1, 1, 2, 2), torch.ones(1, 1, 2, 2), stride=2).shape
-        torch.Size([1, 1, 4, 4])
-    """
-    return _convolved("conv_transpose2d", 2, input, weight, bias, stride, padding, dilation, groups,
-                      True, output_padding)  # fmt: skip
-
-
-@public("torch functional")
-@sections(_TRANSPOSED, 3)
-def conv_transpose3d(
-    input: Any, weight: Any, bias: Any = None, stride: Any = 1, padding: Any = 0,
-    output_padding: Any = 0, groups: int = 1, dilation: Any = 1,
-) -> Any:  # fmt: skip
-    """Transposed convolution over volumes.
-
-    Example:
-        >>> x, weight = torch.ones(1, 1, 2, 2, 2), torch.ones(1, 1, 2, 2, 2)
-        >>> torch.conv_transpose3d(x, weight, stride=2).shape
-        torch.Size([1, 1, 4, 4, 4])
-    """
-    return _convolved("conv_transpose3d", 3, input, weight, bias, stride, padding, dilation, groups,
-                      True, output_padding)  # fmt: skip
+conv_transpose1d, conv_transpose2d, conv_transpose3d = _transposed_convolutions
 
 
 @public("torch.convolution")

@@ -14,7 +14,6 @@ from retrograd.ops._operation import Linear, Selecting, Selection, raw
 from retrograd.ops._operation import linear as declare
 from retrograd.ops._public import public
 from retrograd.ops._refusals import kernel
-from retrograd.ops._sections import sections
 from retrograd.ops._words import POOL
 from retrograd.ops.networks._pools import (
     ADAPTIVE,
@@ -26,6 +25,7 @@ from retrograd.ops.networks._pools import (
     output_sizes,
     zeros_by_shape,
 )
+from retrograd.ops.networks._spatial import spatial
 
 # -- elements at indices of an image ---------------------------------------------------------
 
@@ -119,6 +119,14 @@ def _maxima(
     ndim: int, input: Any, kernel_size: Any, stride: Any, padding: Any, dilation: Any,
     ceil_mode: bool,
 ) -> Any:  # fmt: skip
+    if ndim == 1:
+        recorded = bool(getattr(input, "requires_grad", False))
+        k, s, p, d = check_one_dimensional(
+            raw(input), kernel_size, stride, padding, dilation, ceil_mode, recorded
+        )
+        return as_flat_images(
+            input, lambda x: _maxima(2, x, (1, k), (1, s), (0, p), (1, d), ceil_mode)
+        )
     options = check_maxima(ndim, raw(input), kernel_size, stride, padding, dilation, ceil_mode)
     return MAX_POOL[ndim](input, **options, ceil_mode=bool(ceil_mode))
 
@@ -148,180 +156,139 @@ Returns:
 """
 
 
-@public("torch functional")
-@sections(_WINDOWS + _PAIR, 1)
-def max_pool1d_with_indices(
-    input: Any, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1,
-    ceil_mode: bool = False, return_indices: bool = False,
-) -> Any:  # fmt: skip
-    """Max pooling over sequences, with the indices of the maxima.
+@spatial(
+    "max_pool{n}d_with_indices", "Max pooling over {signals}, with the indices of the maxima.",
+    _WINDOWS + _PAIR, {
+        1: """
+            >>> x = torch.tensor([[1.0, 3.0, 2.0, 0.0]])
+            >>> maxima, indices = torch.max_pool1d_with_indices(x, 2)
+            >>> indices
+            tensor([[1, 2]])
+            """,
+        2: """
+            >>> x = torch.arange(16.0).reshape(1, 4, 4)
+            >>> maxima, indices = torch.nn.functional.max_pool2d_with_indices(x, 2)
+            >>> indices
+            tensor([[[ 5,  7],
+                     [13, 15]]])
+            """,
+        3: """
+            >>> x = torch.arange(8.0).reshape(1, 2, 2, 2)
+            >>> maxima, indices = torch.nn.functional.max_pool3d_with_indices(x, 2)
+            >>> indices
+            tensor([[[[7]]]])
+            """,
+    }, in_torch=(1,),
+)  # fmt: skip
+def _max_pools_with_indices(n: int) -> Any:
+    def max_pool(
+        input: Any, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1,
+        ceil_mode: bool = False, return_indices: bool = False,
+    ) -> Any:  # fmt: skip
+        return _maxima(n, input, kernel_size, stride, padding, dilation, ceil_mode)
 
-    Example:
-        >>> x = torch.tensor([[1.0, 3.0, 2.0, 0.0]])
-        >>> maxima, indices = torch.max_pool1d_with_indices(x, 2)
-        >>> indices
-        tensor([[1, 2]])
-    """
-    recorded = bool(getattr(input, "requires_grad", False))
-    k, s, p, d = check_one_dimensional(
-        raw(input), kernel_size, stride, padding, dilation, ceil_mode, recorded
-    )
-    return as_flat_images(input, lambda x: _maxima(2, x, (1, k), (1, s), (0, p), (1, d), ceil_mode))
-
-
-@public("functional")
-@sections(_WINDOWS + _PAIR, 2)
-def max_pool2d_with_indices(
-    input: Any, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1,
-    ceil_mode: bool = False, return_indices: bool = False,
-) -> Any:  # fmt: skip
-    """Max pooling over images, with the indices of the maxima.
-
-    Example:
-        >>> x = torch.arange(16.0).reshape(1, 4, 4)
-        >>> maxima, indices = torch.nn.functional.max_pool2d_with_indices(x, 2)
-        >>> indices
-        tensor([[[ 5,  7],
-                 [13, 15]]])
-    """
-    return _maxima(2, input, kernel_size, stride, padding, dilation, ceil_mode)
+    return max_pool
 
 
-@public("functional")
-@sections(_WINDOWS + _PAIR, 3)
-def max_pool3d_with_indices(
-    input: Any, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1,
-    ceil_mode: bool = False, return_indices: bool = False,
-) -> Any:  # fmt: skip
-    """Max pooling over volumes, with the indices of the maxima.
+@spatial(
+    "max_pool{n}d", "Max pooling over {signals}.", _WINDOWS + _MAXIMA_OR_PAIR, {
+        1: """
+            >>> torch.max_pool1d(torch.tensor([[1.0, 3.0, 2.0, 0.0]]), 2)
+            tensor([[3., 2.]])
+            """,
+        2: """
+            >>> torch.max_pool2d(torch.arange(16.0).reshape(1, 4, 4), 2)
+            tensor([[[ 5.,  7.],
+                     [13., 15.]]])
+            """,
+        3: """
+            >>> x = torch.arange(8.0).reshape(1, 2, 2, 2)
+            >>> torch.max_pool3d(x, 2)
+            tensor([[[[7.]]]])
+            """,
+    }, in_torch=(1, 2, 3),
+)  # fmt: skip
+def _max_pools(n: int) -> Any:
+    def max_pool(
+        input: Any, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1,
+        ceil_mode: bool = False, return_indices: bool = False,
+    ) -> Any:  # fmt: skip
+        result = _maxima(n, input, kernel_size, stride, padding, dilation, ceil_mode)
+        return result if return_indices else result[0]
 
-    Example:
-        >>> x = torch.arange(8.0).reshape(1, 2, 2, 2)
-        >>> maxima, indices = torch.nn.functional.max_pool3d_with_indices(x, 2)
-        >>> indices
-        tensor([[[[7]]]])
-    """
-    return _maxima(3, input, kernel_size, stride, padding, dilation, ceil_mode)
-
-
-@public("torch functional")
-@sections(_WINDOWS + _MAXIMA_OR_PAIR, 1)
-def max_pool1d(
-    input: Any, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1,
-    ceil_mode: bool = False, return_indices: bool = False,
-) -> Any:  # fmt: skip
-    """Max pooling over sequences.
-
-    Example:
-        >>> torch.max_pool1d(torch.tensor([[1.0, 3.0, 2.0, 0.0]]), 2)
-        tensor([[3., 2.]])
-    """
-    result = max_pool1d_with_indices(input, kernel_size, stride, padding, dilation, ceil_mode)
-    return result if return_indices else result[0]
+    return max_pool
 
 
-@public("torch functional")
-@sections(_WINDOWS + _MAXIMA_OR_PAIR, 2)
-def max_pool2d(
-    input: Any, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1,
-    ceil_mode: bool = False, return_indices: bool = False,
-) -> Any:  # fmt: skip
-    """Max pooling over images.
-
-    Example:
-        >>> torch.max_pool2d(torch.arange(16.0).reshape(1, 4, 4), 2)
-        tensor([[[ 5.,  7.],
-                 [13., 15.]]])
-    """
-    result = _maxima(2, input, kernel_size, stride, padding, dilation, ceil_mode)
-    return result if return_indices else result[0]
-
-
-@public("torch functional")
-@sections(_WINDOWS + _MAXIMA_OR_PAIR, 3)
-def max_pool3d(
-    input: Any, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1,
-    ceil_mode: bool = False, return_indices: bool = False,
-) -> Any:  # fmt: skip
-    """Max pooling over volumes.
-
-    Example:
-        >>> x = torch.arange(8.0).reshape(1, 2, 2, 2)
-        >>> torch.max_pool3d(x, 2)
-        tensor([[[[7.]]]])
-    """
-    result = _maxima(3, input, kernel_size, stride, padding, dilation, ceil_mode)
-    return result if return_indices else result[0]
+max_pool1d_with_indices, max_pool2d_with_indices, max_pool3d_with_indices = _max_pools_with_indices
+max_pool1d, max_pool2d, max_pool3d = _max_pools
 
 
 def _adaptive_maxima(ndim: int, input: Any, output_size: Any) -> Any:
     counts = adaptive_sizes(f"adaptive_max_pool{ndim}d", ndim, raw(input), output_size)
+    if ndim == 1:
+        return as_flat_images(input, lambda x: _adaptive_maxima(2, x, (1, *counts)))
     name = "adaptive_max_pool2d" if ndim == 2 else "adaptive_max_pool3d_cpu"
     kernel(name, "biuc")(raw(input))
     return ADAPTIVE_MAX_POOL[ndim](input, output_size=counts)
 
 
-@public("functional")
-@sections(ADAPTIVE[1] + _PAIR, 1)
-def adaptive_max_pool1d_with_indices(
-    input: Any, output_size: Any, return_indices: bool = False
-) -> Any:
-    """Max pooling of sequences to a given size, with the indices of the maxima.
+@spatial(
+    "adaptive_max_pool{n}d_with_indices",
+    "Max pooling of {signals} to a given size, with the indices of the maxima.",
+    {n: text + _PAIR for n, text in ADAPTIVE.items()}, {
+        1: """
+            >>> x = torch.tensor([[1.0, 3.0, 2.0, 0.0]])
+            >>> maxima, indices = torch.nn.functional.adaptive_max_pool1d_with_indices(x, 2)
+            >>> indices
+            tensor([[1, 2]])
+            """,
+        2: """
+            >>> x = torch.arange(16.0).reshape(1, 4, 4)
+            >>> maxima, indices = torch.nn.functional.adaptive_max_pool2d_with_indices(x, (1, 2))
+            >>> indices
+            tensor([[[13, 15]]])
+            """,
+        3: """
+            >>> x = torch.arange(8.0).reshape(1, 2, 2, 2)
+            >>> maxima, indices = torch.nn.functional.adaptive_max_pool3d_with_indices(x, (1, 1, 2))
+            >>> indices
+            tensor([[[[6, 7]]]])
+            """,
+    },
+)  # fmt: skip
+def _adaptive_max_pools_with_indices(n: int) -> Any:
+    def adaptive_max_pool(input: Any, output_size: Any, return_indices: bool = False) -> Any:
+        return _adaptive_maxima(n, input, output_size)
 
-    Example:
-        >>> x = torch.tensor([[1.0, 3.0, 2.0, 0.0]])
-        >>> maxima, indices = torch.nn.functional.adaptive_max_pool1d_with_indices(x, 2)
-        >>> indices
-        tensor([[1, 2]])
-    """
-    (count,) = adaptive_sizes("adaptive_max_pool1d", 1, raw(input), output_size)
-    return as_flat_images(input, lambda x: _adaptive_maxima(2, x, (1, count)))
-
-
-@public("functional")
-@sections(ADAPTIVE[2] + _PAIR, 2)
-def adaptive_max_pool2d_with_indices(
-    input: Any, output_size: Any, return_indices: bool = False
-) -> Any:
-    """Max pooling of images to a given size, with the indices of the maxima.
-
-    Example:
-        >>> x = torch.arange(16.0).reshape(1, 4, 4)
-        >>> maxima, indices = torch.nn.functional.adaptive_max_pool2d_with_indices(x, (1, 2))
-        >>> indices
-        tensor([[[13, 15]]])
-    """
-    return _adaptive_maxima(2, input, output_size)
+    return adaptive_max_pool
 
 
-@public("functional")
-@sections(ADAPTIVE[3] + _PAIR, 3)
-def adaptive_max_pool3d_with_indices(
-    input: Any, output_size: Any, return_indices: bool = False
-) -> Any:
-    """Max pooling of volumes to a given size, with the indices of the maxima.
+@spatial(
+    "adaptive_max_pool{n}d", "Max pooling of {signals} to a given size.",
+    {n: text + _MAXIMA_OR_PAIR for n, text in ADAPTIVE.items()}, {
+        1: """
+            >>> x = torch.tensor([[1.0, 3.0, 2.0, 0.0]])
+            >>> torch.nn.functional.adaptive_max_pool1d(x, 2)
+            tensor([[3., 2.]])
+            """,
+        2: """
+            >>> x = torch.arange(16.0).reshape(1, 4, 4)
+            >>> torch.nn.functional.adaptive_max_pool2d(x, (1, 2))
+            tensor([[[13., 15.]]])
+            """,
+        3: """
+            >>> x = torch.arange(8.0).reshape(1, 2, 2, 2)
+            >>> torch.nn.functional.adaptive_max_pool3d(x, (1, 1, 2))
+            tensor([[[[6., 7.]]]])
+            """,
+    },
+)  # fmt: skip
+def _adaptive_max_pools(n: int) -> Any:
+    def adaptive_max_pool(input: Any, output_size: Any, return_indices: bool = False) -> Any:
+        result = _adaptive_maxima(n, input, output_size)
+        return result if return_indices else result[0]
 
-    Example:
-        >>> x = torch.arange(8.0).reshape(1, 2, 2, 2)
-        >>> maxima, indices = torch.nn.functional.adaptive_max_pool3d_with_indices(x, (1, 1, 2))
-        >>> indices
-        tensor([[[[6, 7]]]])
-    """
-    return _adaptive_maxima(3, input, output_size)
-
-
-@public("functional")
-@sections(ADAPTIVE[1] + _MAXIMA_OR_PAIR, 1)
-def adaptive_max_pool1d(input: Any, output_size: Any, return_indices: bool = False) -> Any:
-    """Max pooling of sequences to a given size.
-
-    Example:
-        >>> x = torch.tensor([[1.0, 3.0, 2.0, 0.0]])
-        >>> torch.nn.functional.adaptive_max_pool1d(x, 2)
-        tensor([[3., 2.]])
-    """
-    result = adaptive_max_pool1d_with_indices(input, output_size)
-    return result if return_indices else result[0]
+    return adaptive_max_pool
 
 
 @public("torch.adaptive_max_pool1d")
@@ -339,32 +306,4 @@ def adaptive_max_pool1d_pair(input: Any, output_size: Any) -> Any:
         >>> torch.adaptive_max_pool1d(torch.tensor([[1.0, 3.0, 2.0, 0.0]]), 2)
         (tensor([[3., 2.]]), tensor([[1, 2]]))
     """
-    return adaptive_max_pool1d_with_indices(input, output_size)
-
-
-@public("functional")
-@sections(ADAPTIVE[2] + _MAXIMA_OR_PAIR, 2)
-def adaptive_max_pool2d(input: Any, output_size: Any, return_indices: bool = False) -> Any:
-    """Max pooling of images to a given size.
-
-    Example:
-        >>> x = torch.arange(16.0).reshape(1, 4, 4)
-        >>> torch.nn.functional.adaptive_max_pool2d(x, (1, 2))
-        tensor([[[13., 15.]]])
-    """
-    result = _adaptive_maxima(2, input, output_size)
-    return result if return_indices else result[0]
-
-
-@public("functional")
-@sections(ADAPTIVE[3] + _MAXIMA_OR_PAIR, 3)
-def adaptive_max_pool3d(input: Any, output_size: Any, return_indices: bool = False) -> Any:
-    """Max pooling of volumes to a given size.
-
-    Example:
-        >>> x = torch.arange(8.0).reshape(1, 2, 2, 2)
-        >>> torch.nn.functional.adaptive_max_pool3d(x, (1, 1, 2))
-        tensor([[[[6., 7.]]]])
-    """
-    result = _adaptive_maxima(3, input, output_size)
-    return result if return_indices else result[0]
+    return _adaptive_maxima(1, input, output_size)

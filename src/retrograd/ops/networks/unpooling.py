@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -14,8 +15,9 @@ from retrograd.ops._operation import Linear, raw
 from retrograd.ops._operation import linear as declare
 from retrograd.ops._public import public
 from retrograd.ops._refusals import kernel
-from retrograd.ops._sections import like, sections
+from retrograd.ops._sections import like
 from retrograd.ops.networks._pools import Sizes
+from retrograd.ops.networks._spatial import spatial
 from retrograd.ops.networks.max_pooling import take_in_images
 
 type_word = arrays.dtypes.type_word
@@ -23,23 +25,22 @@ type_word = arrays.dtypes.type_word
 # -- unpooling -------------------------------------------------------------------------------
 
 
-def _max_unpool(self: Raw, indices: Raw, output_size: Sizes) -> Raw:
-    return arrays.windows.add_at_indices(self, indices, output_size, True)
-
-
-def _unpool(n: int) -> Linear:
-    return Linear(
-        f"max_unpool{n}d", _max_unpool, inputs=("self", "indices"),
+MAX_UNPOOL = {
+    n: Linear(
+        f"max_unpool{n}d",
+        lambda self, indices, output_size: arrays.windows.add_at_indices(
+            self, indices, output_size, True
+        ),
+        inputs=("self", "indices"),
         rules={
             "self": lambda g, indices, output_size: take_in_images(
                 g, indices=raw(indices), ndim=len(output_size)
             )
         },
         node=f"MaxUnpool{n}DBackward0", batch="leading",
-    )  # fmt: skip
-
-
-MAX_UNPOOL = {n: _unpool(n) for n in (2, 3)}
+    )
+    for n in (2, 3)
+}  # fmt: skip
 
 
 def _unpooled_sizes(
@@ -92,11 +93,8 @@ def _unpooled(ndim: int, input: Any, indices: Any, sizes: Sizes) -> Any:
             f"non-batch dimensions, but got {shape} with dimension {empty[0]} being empty."
         )
     kernel(f"max_unpool{ndim}d", "biuc")(x)
-    count = 1
-    for n in sizes:
-        count *= n
     result = bare(index_array)
-    wrong = result[(result < 0) | (result >= count)]
+    wrong = result[(result < 0) | (result >= math.prod(sizes))]
     if wrong.size:
         raise RuntimeError(
             f"Found an invalid max index: {wrong.flat[0]} (output volumes are of size "
@@ -130,69 +128,51 @@ Returns:
 """
 
 
-@public("functional")
-@sections(_UNPOOLING, 1)
-def max_unpool1d(
-    input: Any, indices: Any, kernel_size: Any, stride: Any = None, padding: Any = 0,
-    output_size: Any = None,
-) -> Any:  # fmt: skip
-    """Partial inverse of ``max_pool1d``: maxima at their indices, zeros elsewhere.
+@spatial(
+    "max_unpool{n}d",
+    "Partial inverse of ``max_pool{n}d``: maxima at their indices, zeros elsewhere.", _UNPOOLING, {
+        1: """
+            >>> F = torch.nn.functional
+            >>> x = torch.tensor([[1.0, 3.0, 2.0, 0.0]])
+            >>> maxima, indices = F.max_pool1d(x, 2, return_indices=True)
+            >>> F.max_unpool1d(maxima, indices, 2)
+            tensor([[0., 3., 2., 0.]])
+            """,
+        2: """
+            >>> F = torch.nn.functional
+            >>> x = torch.arange(4.0).reshape(1, 2, 2)
+            >>> maxima, indices = F.max_pool2d(x, 2, return_indices=True)
+            >>> F.max_unpool2d(maxima, indices, 2)
+            tensor([[[0., 0.],
+                     [0., 3.]]])
+            """,
+        3: """
+            >>> F = torch.nn.functional
+            >>> x = torch.arange(8.0).reshape(1, 2, 2, 2)
+            >>> maxima, indices = F.max_pool3d(x, 2, return_indices=True)
+            >>> F.max_unpool3d(maxima, indices, 2)
+            tensor([[[[0., 0.],
+                      [0., 0.]],
+            <BLANKLINE>
+                     [[0., 0.],
+                      [0., 7.]]]])
+            """,
+    },
+)  # fmt: skip
+def _max_unpools(n: int) -> Any:
+    def max_unpool(
+        input: Any, indices: Any, kernel_size: Any, stride: Any = None, padding: Any = 0,
+        output_size: Any = None,
+    ) -> Any:  # fmt: skip
+        k, s, p = _options(n, kernel_size, kernel_size if stride is None else stride, padding)
+        sizes = _unpooled_sizes(input, k, s, p, output_size)
+        if n > 1:
+            return _unpooled(n, input, indices, sizes)
+        column, index_column = (linear.unsqueeze(x, dim=len(x.shape)) for x in (input, indices))
+        result = _unpooled(2, column, index_column, (*sizes, 1))
+        return linear.squeeze_dim(result, dims=(len(result.shape) - 1,))
 
-    Example:
-        >>> F = torch.nn.functional
-        >>> x = torch.tensor([[1.0, 3.0, 2.0, 0.0]])
-        >>> maxima, indices = F.max_pool1d(x, 2, return_indices=True)
-        >>> F.max_unpool1d(maxima, indices, 2)
-        tensor([[0., 3., 2., 0.]])
-    """
-    k, s, p = _options(1, kernel_size, kernel_size if stride is None else stride, padding)
-    sizes = _unpooled_sizes(input, k, s, p, output_size)
-    column, index_array = (linear.unsqueeze(x, dim=len(x.shape)) for x in (input, indices))
-    result = _unpooled(2, column, index_array, (*sizes, 1))
-    return linear.squeeze_dim(result, dims=(len(result.shape) - 1,))
-
-
-@public("functional")
-@sections(_UNPOOLING, 2)
-def max_unpool2d(
-    input: Any, indices: Any, kernel_size: Any, stride: Any = None, padding: Any = 0,
-    output_size: Any = None,
-) -> Any:  # fmt: skip
-    """Partial inverse of ``max_pool2d``: maxima at their indices, zeros elsewhere.
-
-    Example:
-        >>> F = torch.nn.functional
-        >>> x = torch.arange(4.0).reshape(1, 2, 2)
-        >>> maxima, indices = F.max_pool2d(x, 2, return_indices=True)
-        >>> F.max_unpool2d(maxima, indices, 2)
-        tensor([[[0., 0.],
-                 [0., 3.]]])
-    """
-    k, s, p = _options(2, kernel_size, kernel_size if stride is None else stride, padding)
-    return _unpooled(2, input, indices, _unpooled_sizes(input, k, s, p, output_size))
-
-
-@public("functional")
-@sections(_UNPOOLING, 3)
-def max_unpool3d(
-    input: Any, indices: Any, kernel_size: Any, stride: Any = None, padding: Any = 0,
-    output_size: Any = None,
-) -> Any:  # fmt: skip
-    """Partial inverse of ``max_pool3d``: maxima at their indices, zeros elsewhere.
-
-    Example:
-        >>> F = torch.nn.functional
-        >>> x = torch.arange(8.0).reshape(1, 2, 2, 2)
-        >>> maxima, indices = F.max_pool3d(x, 2, return_indices=True)
-        >>> F.max_unpool3d(maxima, indices, 2)
-        tensor([[[[0., 0.],
-                  [0., 0.]],
-        <BLANKLINE>
-                 [[0., 0.],
-                  [0., 7.]]]])
-    """
-    k, s, p = _options(3, kernel_size, kernel_size if stride is None else stride, padding)
-    return _unpooled(3, input, indices, _unpooled_sizes(input, k, s, p, output_size))
+    return max_unpool
 
 
 # -- windows as columns ----------------------------------------------------------------------
@@ -224,20 +204,19 @@ def _col2im(
     return arrays.ascontiguous(result)
 
 
-def _im2col_rule(
-    g: Any, shape: Sequence[int], kernel_size: Sizes, dilation: Sizes, padding: Sizes,
-    stride: Sizes,
-) -> Any:  # fmt: skip
-    return col2im(g, output_size=tuple(shape[-2:]), kernel_size=kernel_size, dilation=dilation,
-                  padding=padding, stride=stride)  # fmt: skip
-
-
-def _col2im_rule(g: Any, kernel_size: Sizes, dilation: Sizes, padding: Sizes, stride: Sizes) -> Any:
-    return im2col(g, kernel_size=kernel_size, dilation=dilation, padding=padding, stride=stride)
-
-
-im2col: Linear = declare("im2col", _im2col, _im2col_rule, node="Im2ColBackward0", batch="leading")
-col2im: Linear = declare("col2im", _col2im, _col2im_rule, node="Col2ImBackward0", batch="leading")
+im2col: Linear = declare(
+    "im2col", _im2col,
+    lambda g, shape, kernel_size, dilation, padding, stride: col2im(
+        g, output_size=tuple(shape[-2:]), kernel_size=kernel_size, dilation=dilation,
+        padding=padding, stride=stride,
+    ), node="Im2ColBackward0", batch="leading",
+)  # fmt: skip
+col2im: Linear = declare(
+    "col2im", _col2im,
+    lambda g, kernel_size, dilation, padding, stride: im2col(
+        g, kernel_size=kernel_size, dilation=dilation, padding=padding, stride=stride
+    ), node="Col2ImBackward0", batch="leading",
+)  # fmt: skip
 
 
 def _window_options(function: str, **given: Any) -> list[Sizes]:
