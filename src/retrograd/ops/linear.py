@@ -232,16 +232,14 @@ def _cat_transpose(g: Any, shapes: Sequence[tuple[int, ...]], dim: int) -> list[
     ]
 
 
-def _stack_transpose(g: Any, shapes: Sequence[tuple[int, ...]], dim: int) -> list[Any]:
-    return [select(g, dim=dim, index=i) for i in range(len(shapes))]
-
-
 cat = Linear(
     "cat", _cat, inputs=("tensors",), joint=_cat_transpose, dtypes="promote",
     words=JOINED,
 )  # fmt: skip
 stack = Linear(
-    "stack", _stack, inputs=("tensors",), joint=_stack_transpose, dtypes="promote",
+    "stack", _stack, inputs=("tensors",),
+    joint=lambda g, shapes, dim: [select(g, dim=dim, index=i) for i in range(len(shapes))],
+    dtypes="promote",
     batch=Dims(scalars=False),
     words="The gradient is split: each input gets its own slice.",
 )  # fmt: skip

@@ -80,10 +80,6 @@ def _integers(shape: Any, dtype: Any, generator: Any, low: Any, high: Any) -> Ra
     return arrays.random.integers(low, high, shape, dtype, generator)
 
 
-def _bernoulli_number(shape: Any, dtype: Any, generator: Any, p: float) -> Raw:
-    return arrays.random.bernoulli(p, shape, dtype, generator)
-
-
 def _drawn(name: str) -> Callable[..., Raw]:
     """A distribution of the array layer, which is loaded when a number is first drawn."""
     return lambda *arguments: getattr(arrays.random, name)(*arguments)
@@ -97,7 +93,10 @@ geometric_over = _over("geometric_over", "GeometricBackward0", _drawn("geometric
 integers_over = _over("integers_over", "RandomBackward2", _integers)
 integers_below_over = _over("integers_below_over", "RandomBackward1", _integers)
 integers_between_over = _over("integers_between_over", "RandomBackward0", _integers)
-bernoulli_number_over = _over("bernoulli_number_over", "BernoulliBackward2", _bernoulli_number)
+bernoulli_number_over = _over(
+    "bernoulli_number_over", "BernoulliBackward2",
+    lambda shape, dtype, generator, p: arrays.random.bernoulli(p, shape, dtype, generator),
+)  # fmt: skip
 normal_over = elementwise(
     "normal_over", _normal, lambda g: zeros_like(g), node="NormalBackward0", dtypes="free",
     batch="random overwrite",
@@ -325,14 +324,6 @@ def _standard(shape: tuple[int, ...], dtype: Any, generator: Any, std: float = 1
     return arrays.random.normal(shape, dtype, generator, 0.0, std)
 
 
-def _normal_of_mean(self: Raw, std: float, generator: Any) -> Raw:
-    return _standard(self.shape, self.dtype, generator, std) + self
-
-
-def _normal_of_std(self: Raw, mean: float, generator: Any) -> Raw:
-    return _standard(self.shape, self.dtype, generator) * self + self.dtype.type(mean)
-
-
 def _normal_of_both(self: Raw, std: Raw, generator: Any) -> Raw:
     shape = broadcast(self.shape, std.shape)
     return _standard(shape, self.dtype, generator) * arrays.cast(std, self.dtype) + self
@@ -353,11 +344,16 @@ def _check_std(std: Any, kernel_of: Any) -> None:
 
 
 normal_of_mean = elementwise(
-    "normal_of_mean", _normal_of_mean, lambda g: zeros_like(g), node="NormalBackward1",
+    "normal_of_mean",
+    lambda self, std, generator: _standard(self.shape, self.dtype, generator, std) + self,
+    lambda g: zeros_like(g), node="NormalBackward1",
     check=lambda self, std, generator: _check_std(std, self), dtypes="free", random=True,
 )  # fmt: skip
 normal_of_std = elementwise(
-    "normal_of_std", _normal_of_std, lambda g: zeros_like(g), node="NormalBackward2",
+    "normal_of_std",
+    lambda self, mean, generator:
+        _standard(self.shape, self.dtype, generator) * self + self.dtype.type(mean),
+    lambda g: zeros_like(g), node="NormalBackward2",
     check=lambda self, mean, generator: _check_std(self, self), dtypes="free", random=True,
 )  # fmt: skip
 normal_of_both = Elementwise(

@@ -67,16 +67,15 @@ def evenly_dim(g: Any, self: Any, result: Any, dim: tuple[int, ...], keepdim: bo
     return g / to_dtype(count, dtype=extreme.dtype) * to_dtype(chosen, dtype=extreme.dtype)
 
 
-def _mean_of_equals(t: Any, self: Any, result: Any) -> Any:
-    return linear.sum_all(_evenly(ones_like(result), self, result) * t)
-
-
 def _mean_of_equals_dim(t: Any, self: Any, result: Any, dim: tuple[int, ...], keepdim: bool) -> Any:
     derivatives = evenly_dim(ones_like(result), self, result, dim, keepdim)
     return by_derivatives(derivatives, t, dim, keepdim)
 
 
-EQUALS, EQUALS_DIM = Selection(_mean_of_equals, _evenly), Selection(_mean_of_equals_dim, evenly_dim)
+EQUALS, EQUALS_DIM = Selection(
+    lambda t, self, result: linear.sum_all(_evenly(ones_like(result), self, result) * t),
+    _evenly), Selection(_mean_of_equals_dim, evenly_dim,
+)  # fmt: skip
 max_all = Selecting(
     "max", lambda self: arrays.amax(self), EQUALS, node="MaxBackward1", batch=AllElements("amax"),
     words=EXTREME,
@@ -123,14 +122,6 @@ def with_indices(name: str, node: str, forward: Any, **declared: Any) -> Selecti
     return Selecting(name, forward, ALONG, outputs=("values", "indices"), node=node, **declared)
 
 
-def _max_dim(self: Raw, dim: int, keepdim: bool) -> tuple[Raw, Raw]:
-    return _at(self, arrays.amax, arrays.argmax, dim, keepdim)
-
-
-def _min_dim(self: Raw, dim: int, keepdim: bool) -> tuple[Raw, Raw]:
-    return _at(self, arrays.amin, arrays.argmin, dim, keepdim)
-
-
 def _at(self: Raw, extreme: Any, choose: Any, dim: int, keepdim: bool) -> tuple[Raw, Raw]:
     if not self.ndim:
         return arrays.copy(self), arrays.asarray(0, arrays.int64)
@@ -138,35 +129,31 @@ def _at(self: Raw, extreme: Any, choose: Any, dim: int, keepdim: bool) -> tuple[
 
 
 max_dim = with_indices(
-    "max_dim", "MaxBackward0", _max_dim,
+    "max_dim", "MaxBackward0",
+    lambda self, dim, keepdim: _at(self, arrays.amax, arrays.argmax, dim, keepdim),
     words=PICKED,
 )  # fmt: skip
 min_dim = with_indices(
-    "min_dim", "MinBackward0", _min_dim,
+    "min_dim", "MinBackward0",
+    lambda self, dim, keepdim: _at(self, arrays.amin, arrays.argmin, dim, keepdim),
     words=PICKED,
 )  # fmt: skip
 
 # -- where the extremes are, and truths ----------------------------------------------------------
 
 
-def _argmax(self: Raw, dim: int | None, keepdim: bool) -> Raw:
-    return arrays.argmax(self, dim if self.ndim else None, keepdim)
-
-
-def _argmin(self: Raw, dim: int | None, keepdim: bool) -> Raw:
-    return arrays.argmin(self, dim if self.ndim else None, keepdim)
-
-
-argmax_at = constant("argmax", _argmax, batch=Dims(row=1))
-argmin_at = constant("argmin", _argmin, batch=Dims(row=1))
+argmax_at = constant(
+    "argmax", lambda self, dim, keepdim: arrays.argmax(self, dim if self.ndim else None, keepdim),
+    batch=Dims(row=1),
+)  # fmt: skip
+argmin_at = constant(
+    "argmin", lambda self, dim, keepdim: arrays.argmin(self, dim if self.ndim else None, keepdim),
+    batch=Dims(row=1),
+)  # fmt: skip
 
 
 def _all(self: Raw, dim: tuple[int, ...], keepdim: bool) -> Raw:
     return _as_truth(arrays.all(self, dim, keepdim), self.dtype)
-
-
-def _any(self: Raw, dim: tuple[int, ...], keepdim: bool) -> Raw:
-    return _as_truth(arrays.any(self, dim, keepdim), self.dtype)
 
 
 def _as_truth(result: Raw, dtype: Any) -> Raw:
@@ -175,4 +162,6 @@ def _as_truth(result: Raw, dtype: Any) -> Raw:
 
 
 all_of = constant("all", _all)
-any_of = constant("any", _any)
+any_of = constant(
+    "any", lambda self, dim, keepdim: _as_truth(arrays.any(self, dim, keepdim), self.dtype),
+)  # fmt: skip

@@ -57,10 +57,6 @@ def _eigenvectors_depend_on_phase(function: str) -> RuntimeError:
     )
 
 
-def _eigvalsh_rule(g: Any, A: Any, UPLO: str) -> Any:
-    return _eigh_rule((g, None), *linalg_eigh(A, UPLO=UPLO))
-
-
 def _eigh_tangent(t: Any, eigenvalues: Any, eigenvectors: Any) -> tuple[Any, Any]:
     """As for a Hermitian matrix: of a tangent that is none, for the part of it that is."""
     V = eigenvectors
@@ -78,7 +74,9 @@ linalg_eigh: Operation = Operation(
 hermitian_eigenvalues = composite(
     "hermitian_eigenvalues", lambda A, UPLO: linalg_eigh(A, UPLO=UPLO)[0],
     lambda A, UPLO: arrays.linalg.eigvalsh(A, UPLO == "L"),
-    inputs=("A",), rules={"A": _eigvalsh_rule}, node="LinalgEighBackward0", adjoint=True,
+    inputs=("A",),
+    rules={"A": lambda g, A, UPLO: _eigh_rule((g, None), *linalg_eigh(A, UPLO=UPLO))},
+    node="LinalgEighBackward0", adjoint=True,
     dtypes="real", batch="leading",
 )  # fmt: skip
 
@@ -160,10 +158,6 @@ def _eig_tangent(t: Any, eigenvalues: Any, eigenvectors: Any) -> tuple[Any, Any]
     return diagonal(inner), moved - V * stretch  # which keeps the length of vectors
 
 
-def _eigvals_rule(g: Any, A: Any) -> list[Any]:
-    return _eig_rule((g, None), *linalg_eig(A))
-
-
 # Joint rules, so that the gradient of a real matrix is made real.
 linalg_eig: Operation = Operation(
     "linalg_eig", arrays.linalg.eig, inputs=("A",), joint=_eig_rule,
@@ -172,7 +166,8 @@ linalg_eig: Operation = Operation(
 )  # fmt: skip
 eigenvalues_alone = composite(
     "eigenvalues", lambda A: linalg_eig(A)[0], lambda A: arrays.linalg.eigvals(A), inputs=("A",),
-    joint=_eigvals_rule, node="LinalgEigBackward0", adjoint=True, dtypes="free", batch="leading",
+    joint=lambda g, A: _eig_rule((g, None), *linalg_eig(A)), node="LinalgEigBackward0",
+    adjoint=True, dtypes="free", batch="leading",
 )  # fmt: skip
 
 

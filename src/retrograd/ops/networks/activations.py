@@ -136,16 +136,13 @@ def _hardtanh(self: Raw, min_val: float, max_val: float) -> Raw:
     return arrays.networks.clamped(self, min_val, max_val)
 
 
-def _hardtanh_backward(grad_output: Raw, self: Raw, min_val: float, max_val: float) -> Raw:
-    return arrays.networks.keep_inside(grad_output, self, min_val, max_val)
-
-
 hardtanh_backward = _backward_of(
     "hardtanh_backward",
     lambda grad_output, self, min_val, max_val: where(
         logical_or(le(self, min_val), ge(self, max_val)), zero(self), grad_output
     ),
-    _hardtanh_backward,
+    lambda grad_output, self, min_val, max_val:
+        arrays.networks.keep_inside(grad_output, self, min_val, max_val),
 )  # fmt: skip
 hardtanh_op = elementwise(
     "hardtanh", _hardtanh,
@@ -267,16 +264,12 @@ def _shrink(name: str, forward: Callable[..., Raw], word: str) -> Elementwise:
     )  # fmt: skip
 
 
-def _softshrink(self: Raw, lambd: float) -> Raw:
-    return arrays.networks.soft_shrink(self, lambd)
-
-
-def _hardshrink(self: Raw, lambd: float) -> Raw:
-    return arrays.networks.keep_outside(self, self, lambd)
-
-
-softshrink_op = _shrink("softshrink", _softshrink, "check")
-hardshrink_op = _shrink("hardshrink", _hardshrink, "cpu")
+softshrink_op = _shrink(
+    "softshrink", lambda self, lambd: arrays.networks.soft_shrink(self, lambd), "check",
+)  # fmt: skip
+hardshrink_op = _shrink(
+    "hardshrink", lambda self, lambd: arrays.networks.keep_outside(self, self, lambd), "cpu",
+)  # fmt: skip
 
 
 @public("functional")
@@ -339,10 +332,6 @@ def softsign(input: Any) -> Any:
 # -- gates -----------------------------------------------------------------------------------
 
 
-def _glu(self: Raw, dim: int) -> Raw:
-    return arrays.networks.glu(self, dim)
-
-
 def _halves(x: Any, dim: int) -> tuple[Any, Any]:
     half = x.shape[dim] // 2
     first, second = linear.split(x, sizes=(half, half), dim=dim)
@@ -384,7 +373,8 @@ glu_backward = composite(
     node="GluBackwardBackward0",
 )  # fmt: skip
 glu_op = composite(
-    "glu", _gated, _glu, rules={"self": lambda g, self, dim: glu_backward(g, self, dim=dim)},
+    "glu", _gated, lambda self, dim: arrays.networks.glu(self, dim),
+    rules={"self": lambda g, self, dim: glu_backward(g, self, dim=dim)},
     check=_not_for("glu_cpu"),
 )  # fmt: skip
 

@@ -119,10 +119,6 @@ def _adaptive_avg_pool(self: Raw, output_size: Sizes) -> Raw:
     return arrays.windows.alike(self, arrays.images.resample(self, maps))
 
 
-def _adaptive_avg_spread(self: Raw, like: Raw, sizes: Sizes) -> Raw:
-    return arrays.images.unresample(self, _averages(sizes, self.shape[-len(sizes) :]))
-
-
 ADAPTIVE_AVG_POOL = {
     n: declare(
         f"adaptive_avg_pool{n}d", _adaptive_avg_pool,
@@ -133,7 +129,9 @@ ADAPTIVE_AVG_POOL = {
     ) for n in (2, 3)
 }  # fmt: skip
 adaptive_avg_spread: Linear = _spreading(
-    "adaptive_avg_spread", _adaptive_avg_spread,
+    "adaptive_avg_spread",
+    lambda self, like, sizes:
+        arrays.images.unresample(self, _averages(sizes, self.shape[-len(sizes) :])),
     lambda g, shape, sizes: ADAPTIVE_AVG_POOL[len(sizes)](
         g, output_size=tuple(shape[-len(sizes) :])
     ),

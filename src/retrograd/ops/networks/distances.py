@@ -163,17 +163,13 @@ def _pdist_backward(grad_output: Raw, self: Raw, result: Raw, p: float) -> Raw:
     return total
 
 
-def _pdist_of(self: Any, p: float) -> Any:
-    return length(_differences(self), p=p, dim=(len(self.shape) - 1,))
-
-
 pdist_backward = undifferentiable(
     "pdist_backward", _pdist_backward,
     NotImplementedError("the derivative for '_pdist_backward' is not implemented."),
     inputs=("grad_output", "self", "result"), node="PdistBackwardBackward0", batch="leading",
 )  # fmt: skip
 pdist_op = composite(
-    "pdist", _pdist_of, _pdist,
+    "pdist", lambda self, p: length(_differences(self), p=p, dim=(len(self.shape) - 1,)), _pdist,
     rules={"self": lambda g, self, result, p: pdist_backward(g, self, result, p=p)},
     batch="leading", check=kernel("pdist", "biucV"),
 )  # fmt: skip

@@ -29,10 +29,6 @@ from retrograd.ops.piecewise import where
 # -- leaky_relu ------------------------------------------------------------------------------
 
 
-def _leaky_relu_backward(grad_output: Raw, self: Raw, negative_slope: float) -> Raw:
-    return arrays.networks.leaky_relu_backward(grad_output, self, negative_slope)
-
-
 def _of_leaky_result(g: Any, result: Any, negative_slope: float) -> Any:
     if negative_slope < 0:
         raise RuntimeError(
@@ -50,7 +46,8 @@ leaky_relu_backward = _backward_of(
     lambda grad_output, self, negative_slope: grad_output * where(
         gt(self, 0), zero(self) + 1, zero(self) + negative_slope
     ),
-    _leaky_relu_backward,
+    lambda grad_output, self, negative_slope:
+        arrays.networks.leaky_relu_backward(grad_output, self, negative_slope),
 )  # fmt: skip
 leaky_relu_op = elementwise(
     "leaky_relu", lambda self, negative_slope: arrays.networks.leaky_relu(self, negative_slope),

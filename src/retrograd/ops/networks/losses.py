@@ -238,10 +238,6 @@ def _huber(self: Any, target: Any, reduction: str, delta: float) -> Any:
     return reduced(near * (error - 0.5 * near), reduction)
 
 
-def _smooth_l1(self: Any, target: Any, reduction: str, beta: float) -> Any:
-    return reduced(_huber(self, target, "none", beta) / beta, reduction)
-
-
 def _huber_rule(g: Any, self: Any, target: Any, reduction: str, delta: float) -> Any:
     return _bounded(self - target, limit=delta) * share(g, self.shape, reduction)
 
@@ -262,7 +258,10 @@ huber_op = composite(
     words=ROBUST,
 )  # fmt: skip
 smooth_l1_op = composite(
-    "smooth_l1_loss", _smooth_l1, inputs=("self", "target"),
+    "smooth_l1_loss",
+    lambda self, target, reduction, beta:
+        reduced(_huber(self, target, "none", beta) / beta, reduction),
+    inputs=("self", "target"),
     rules={
         "self": _smooth_l1_rule,
         "target": lambda g, self, target, reduction, beta: _smooth_l1_rule(

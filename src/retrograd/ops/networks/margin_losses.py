@@ -235,17 +235,15 @@ def multilabel_margin_loss(
     return multilabel_op(input, target, reduction=reduction)[0]
 
 
-def _soft_margin(self: Any, target: Any, reduction: str) -> Any:
-    return reduced(log1p(exp(-target * self)), reduction)
-
-
 def _soft_margin_rule(g: Any, self: Any, target: Any, reduction: str) -> Any:
     z = exp(-target * self)
     return -target * (z / (z + 1)) * share(g, self.shape, reduction)
 
 
 soft_margin_op = composite(
-    "soft_margin_loss", _soft_margin, inputs=("self", "target"),
+    "soft_margin_loss",
+    lambda self, target, reduction: reduced(log1p(exp(-target * self)), reduction),
+    inputs=("self", "target"),
     rules={"self": _soft_margin_rule}, dtypes="promote", broadcasts=True,
 )  # fmt: skip
 

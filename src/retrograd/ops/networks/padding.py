@@ -32,12 +32,10 @@ def _constant_pad(self: Raw, pad: Sizes, value: Any) -> Raw:
     return arrays.windows.alike(self, result)
 
 
-def _constant_pad_rule(g: Any, pad: Sizes) -> Any:
-    return constant_pad_nd(g, pad=tuple(-p for p in pad), value=0)
-
-
 constant_pad_nd: Linear = declare(
-    "constant_pad_nd", _constant_pad, _constant_pad_rule, offset="value", batch="leading",
+    "constant_pad_nd", _constant_pad,
+    lambda g, pad: constant_pad_nd(g, pad=tuple(-p for p in pad), value=0), offset="value",
+    batch="leading",
     words="The gradient without the padding.",
 )  # fmt: skip
 
@@ -56,10 +54,6 @@ def _framed(self: Raw, mode: str, padding: Sizes) -> Raw:
     sizes = self.shape[self.ndim - len(padding) // 2 :]
     result = arrays.images.resample(self, _maps(mode, sizes, padding))
     return result if mode == "circular" else arrays.windows.alike(self, result)
-
-
-def _unframed(self: Raw, like: Raw, mode: str, sizes: Sizes, padding: Sizes) -> Raw:
-    return arrays.images.unresample(self, _maps(mode, sizes, padding))
 
 
 def _framed_rule(g: Any, self: Any, mode: str, padding: Sizes) -> Any:
@@ -89,7 +83,10 @@ FRAMED = {
     (mode, n): _framing(mode, n) for mode in ("reflect", "replicate", "circular") for n in (1, 2, 3)
 }
 unframed = Linear(  # in its first array, whatever the second
-    "unframed", _unframed, inputs=("self", "like"),
+    "unframed",
+    lambda self, like, mode, sizes, padding:
+        arrays.images.unresample(self, _maps(mode, sizes, padding)),
+    inputs=("self", "like"),
     rules={"self": _unframed_rule, "like": lambda g, shape: linear.new_zeros(g, shape)},
     batch="leading",
 )  # fmt: skip

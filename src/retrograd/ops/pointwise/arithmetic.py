@@ -36,7 +36,7 @@ from retrograd.ops._refusals import c_name, kernel, no_bool_subtraction, refuses
 from retrograd.ops._results import named_result
 from retrograd.ops.comparisons import eq, le, logical_and
 from retrograd.ops.copies import to_dtype, zeros_like
-from retrograd.ops.elementwise import exp
+from retrograd.ops.elementwise import exp, exp2
 from retrograd.ops.piecewise import where
 
 # -- arithmetic ------------------------------------------------------------------------------
@@ -88,17 +88,10 @@ def rsub(input: Any, other: Any, *, alpha: Any = 1) -> Any:
     return _rsub_tensor(input, other, alpha=alpha)
 
 
-def _addcmul(self: Raw, tensor1: Raw, tensor2: Raw, value: Any) -> Raw:
-    return pointwise.addcmul(self, tensor1, tensor2, value)
-
-
-def _addcdiv(self: Raw, tensor1: Raw, tensor2: Raw, value: Any) -> Raw:
-    return pointwise.addcdiv(self, tensor1, tensor2, value)
-
-
 _THREE = ("self", "tensor1", "tensor2")
 _addcmul_of = Elementwise(
-    "addcmul", _addcmul, inputs=_THREE, dtypes="promote", check=kernel("addcmul_cpu_out", "b"),
+    "addcmul", pointwise.addcmul, inputs=_THREE, dtypes="promote",
+    check=kernel("addcmul_cpu_out", "b"),
     rules={
         "self": lambda g: g,
         "tensor1": lambda g, tensor2, value: g * (tensor2 * value),
@@ -107,7 +100,7 @@ _addcmul_of = Elementwise(
     words="The first input gets the gradient unchanged; each factor gets it times the other.",
 )  # fmt: skip
 _addcdiv_of = Elementwise(
-    "addcdiv", _addcdiv, inputs=_THREE, dtypes="promote",
+    "addcdiv", pointwise.addcdiv, inputs=_THREE, dtypes="promote",
     rules={
         "self": lambda g: g,
         "tensor1": lambda g, tensor2, value: g * (value / tensor2),
@@ -191,18 +184,14 @@ def addcdiv(
     return _addcdiv_of(input, tensor1, tensor2, value=value)
 
 
-def _lerp(self: Raw, end: Raw, weight: Any) -> Raw:
-    return pointwise.lerp(self, end, weight)
-
-
 _lerp_number = Elementwise(
-    "lerp_number", _lerp, inputs=("self", "end"), node="LerpBackward0",
+    "lerp_number", pointwise.lerp, inputs=("self", "end"), node="LerpBackward0",
     check=kernel("lerp_kernel_scalar", "biu"),
     rules={"self": lambda g, weight: g * (1 - weight), "end": lambda g, weight: g * weight},
     words="Each end gets the gradient times its share.",
 )  # fmt: skip
 _lerp_tensor = Elementwise(
-    "lerp", _lerp, inputs=("self", "end", "weight"), node="LerpBackward1",
+    "lerp", pointwise.lerp, inputs=("self", "end", "weight"), node="LerpBackward1",
     check=kernel("lerp_kernel_tensor", "biu"),
     rules={
         "self": lambda g, weight: g * (1 - weight),
@@ -254,10 +243,6 @@ def lerp(input: Any, end: Any, weight: Any) -> Any:
 # -- exponentials, roots and angles ----------------------------------------------------------
 
 
-def two_to(x: Any) -> Any:
-    return basic.exp2(x)
-
-
 logaddexp = elementwise(
     "logaddexp", pointwise.logaddexp,
     lambda g, self, other: g / (1 + exp(other - self)),
@@ -270,8 +255,8 @@ logaddexp = elementwise(
 )  # fmt: skip
 logaddexp2 = elementwise(
     "logaddexp2", pointwise.logaddexp2,
-    lambda g, self, other: g / (1 + two_to(other - self)),
-    lambda g, self, other: g / (1 + two_to(self - other)),
+    lambda g, self, other: g / (1 + exp2(other - self)),
+    lambda g, self, other: g / (1 + exp2(self - other)),
     dtypes="promote", check=kernel("logaddexp2_cpu", "biuc"),
     public="torch method", accepts="tensors",
     doc="``log2(2**input + 2**other)``, computed without overflow.",
@@ -311,15 +296,13 @@ rad2deg = elementwise(
 )  # fmt: skip
 
 
-def _ldexp_rule(g: Any, other: Any) -> Any:
-    return g * two_to(other)
-
-
 def _exponent_rule(g: Any, result: Any) -> Any:
     return g * result * math.log(2)
 
 
-_ldexp = elementwise("ldexp", pointwise.ldexp, _ldexp_rule, _exponent_rule, dtypes="float")
+_ldexp = elementwise(
+    "ldexp", pointwise.ldexp, lambda g, other: g * exp2(other), _exponent_rule, dtypes="float",
+)  # fmt: skip
 _ldexp_whole: Operation = elementwise(
     "ldexp_whole", pointwise.ldexp_whole, lambda g, other: _ldexp_whole(g, other),
     _exponent_rule, node="LdexpBackward0", dtypes="free",
@@ -438,14 +421,6 @@ def _xlogy_number_rule(g: Any, self: Any, other: Any) -> Any:
     return slope if other > 0 else where(eq(self, 0), zeros_like(slope), slope)
 
 
-def _xlogy_of_number(other: Raw, self: Any) -> Raw:
-    return arrays.special.xlogy(other.dtype.type(self), other)
-
-
-def _xlogy_by_number(self: Raw, other: Any) -> Raw:
-    return arrays.special.xlogy(self, self.dtype.type(other))
-
-
 _XLOGY = kernel("xlogy_cpu")
 _XLOGY_NUMBER = with_number(_XLOGY)
 _xlogy: Elementwise = elementwise(
@@ -453,12 +428,14 @@ _xlogy: Elementwise = elementwise(
     lambda g, self, other: g * self / other, dtypes="float", check=_XLOGY,
 )  # fmt: skip
 _xlogy_of = Elementwise(
-    "xlogy_of_number", _xlogy_of_number, inputs=("other",), node="XlogyBackward1",
+    "xlogy_of_number", lambda other, self: arrays.special.xlogy(other.dtype.type(self), other),
+    inputs=("other",), node="XlogyBackward1",
     rules={"other": lambda g, other, self: g * self / other}, dtypes="float",
     check=_XLOGY_NUMBER,
 )  # fmt: skip
 _xlogy_by: Elementwise = elementwise(
-    "xlogy_by_number", _xlogy_by_number, _xlogy_number_rule, node="XlogyBackward2",
+    "xlogy_by_number", lambda self, other: arrays.special.xlogy(self, self.dtype.type(other)),
+    _xlogy_number_rule, node="XlogyBackward2",
     dtypes="float", check=_XLOGY_NUMBER,
 )  # fmt: skip
 xlogy = either_number(
@@ -489,10 +466,6 @@ def _xlog1py_number_rule(g: Any, self: Any, other: Any) -> Any:
     return slope if other > -1 else where(eq(self, 0), zeros_like(slope), slope)
 
 
-def _xlog1py_of_number(other: Raw, self: Any) -> Raw:
-    return arrays.special.xlog1py(other.dtype.type(self), other)
-
-
 _XLOG1PY = kernel("xlog1py_cpu")
 _XLOG1PY_NUMBER = with_number(_XLOG1PY)
 _xlog1py: Elementwise = elementwise(
@@ -501,7 +474,8 @@ _xlog1py: Elementwise = elementwise(
     node="SpecialXlog1PyBackward0",
 )  # fmt: skip
 _xlog1py_of = Elementwise(
-    "xlog1py_of_number", _xlog1py_of_number, inputs=("other",), node="SpecialXlog1PyBackward1",
+    "xlog1py_of_number", lambda other, self: arrays.special.xlog1py(other.dtype.type(self), other),
+    inputs=("other",), node="SpecialXlog1PyBackward1",
     rules={"other": lambda g, other, self: g * self / (other + 1)}, dtypes="float",
     check=_XLOG1PY_NUMBER,
 )  # fmt: skip

@@ -128,11 +128,9 @@ def clamp_max(input: Any, max: Any) -> Any:
     return _clamp_max_number(input, max=max) if is_number(max) else _clamp_max_tensor(input, max)
 
 
-def _nan_to_num(self: Raw, nan: Any, posinf: Any, neginf: Any) -> Raw:
-    return pointwise.nan_to_num(self, nan, posinf, neginf)
-
-
-_nan_to_num_of = elementwise("nan_to_num", _nan_to_num, lambda g, self: _only_if(isfinite(self), g))
+_nan_to_num_of = elementwise(
+    "nan_to_num", pointwise.nan_to_num, lambda g, self: _only_if(isfinite(self), g)
+)
 
 
 @public("torch method", in_place="torch method", out="computed")

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from retrograd import arrays
-from retrograd.arrays import Raw, dtypes
 from retrograd.arrays import _pointwise as pointwise
+from retrograd.arrays import dtypes
 from retrograd.ops import linear
 from retrograd.ops._arguments import check_operands, check_tensor, is_number
 from retrograd.ops._batching_declarations import Dims
@@ -43,11 +43,7 @@ isreal = elementwise_constant(
 )  # fmt: skip
 
 
-def _isclose(self: Raw, other: Raw, rtol: float, atol: float, equal_nan: bool) -> Raw:
-    return pointwise.isclose(self, other, rtol, atol, equal_nan)
-
-
-_isclose_to = elementwise_constant("isclose", _isclose, ("self", "other"))
+_isclose_to = elementwise_constant("isclose", pointwise.isclose, ("self", "other"))
 
 
 @public("torch method")
@@ -101,10 +97,6 @@ def allclose(
     return bool(all_of(close, dim=tuple(range(len(close.shape))), keepdim=False))
 
 
-def _isin(self: Raw, test_elements: Raw, invert: bool) -> Raw:
-    return pointwise.isin(self, test_elements, invert)
-
-
 def _equals_any(self: Any, test_elements: Any, invert: bool) -> Any:
     """Each element beside each of those that it may be among."""
     if not hasattr(self, "shape"):
@@ -119,7 +111,7 @@ def _equals_any(self: Any, test_elements: Any, invert: bool) -> Any:
 
 
 _isin_of = constant(
-    "isin", _isin, ("self", "test_elements"), definition=_equals_any,
+    "isin", pointwise.isin, ("self", "test_elements"), definition=_equals_any,
     batch=Dims(shared=("test_elements",)),
 )  # fmt: skip
 

@@ -97,10 +97,6 @@ log_ndtr = elementwise(
 # -- gamma functions -------------------------------------------------------------------------
 
 
-def _polygamma(self: Raw, n: int) -> Raw:
-    return special.polygamma(self, n)
-
-
 def _check_polygamma(self: Raw, n: int) -> None:
     kernel("digamma" if n == 0 else "trigamma" if n == 1 else "polygamma")(self)
 
@@ -120,7 +116,7 @@ digamma: Elementwise = elementwise(
     example=("torch.digamma(torch.tensor([1., 2.]))", "tensor([-0.5772,  0.4228])"),
 )  # fmt: skip
 _polygamma_of: Elementwise = elementwise(
-    "polygamma", _polygamma, lambda g, self, n: g * _polygamma_of(self, n=n + 1), dtypes="float",
+    "polygamma", special.polygamma, lambda g, self, n: g * _polygamma_of(self, n=n + 1), dtypes="float",
     check=_check_polygamma,
 )  # fmt: skip
 
@@ -252,32 +248,20 @@ igammac = elementwise(
 )  # fmt: skip
 
 
-def _zeta_rule(g: Any, self: Any, other: Any) -> Any:
-    return g * -self * _zeta(self + 1, other)
-
-
-def _zeta_of_number_rule(g: Any, other: Any, self: Any) -> Any:
-    return g * -self * _zeta_of(other, self=self + 1)
-
-
-def _zeta_of_number(other: Raw, self: Any) -> Raw:
-    return special.zeta(other.dtype.type(self), other)
-
-
-def _zeta_by_number(self: Raw, other: Any) -> Raw:
-    return special.zeta(self, self.dtype.type(other))
-
-
 _ZETA = no_half("zeta_cpu")
 _zeta: Elementwise = elementwise(
-    "special_zeta", special.zeta, _no_derivative("zeta"), _zeta_rule, dtypes="float", check=_ZETA
-)
+    "special_zeta", special.zeta, _no_derivative("zeta"),
+    lambda g, self, other: g * -self * _zeta(self + 1, other), dtypes="float", check=_ZETA,
+)  # fmt: skip
 _zeta_of: Elementwise = Elementwise(
-    "zeta_of_number", _zeta_of_number, inputs=("other",), node="SpecialZetaBackward1",
-    rules={"other": _zeta_of_number_rule}, dtypes="float", check=_ZETA,
+    "zeta_of_number", lambda other, self: special.zeta(other.dtype.type(self), other),
+    inputs=("other",), node="SpecialZetaBackward1",
+    rules={"other": lambda g, other, self: g * -self * _zeta_of(other, self=self + 1)},
+    dtypes="float", check=_ZETA,
 )  # fmt: skip
 _zeta_by = elementwise(
-    "zeta_by_number", _zeta_by_number, _no_derivative("zeta"), node="SpecialZetaBackward2",
+    "zeta_by_number", lambda self, other: special.zeta(self, self.dtype.type(other)),
+    _no_derivative("zeta"), node="SpecialZetaBackward2",
     dtypes="float", check=_ZETA,
 )  # fmt: skip
 zeta = either_number(

@@ -62,10 +62,6 @@ def count_nonzero(input: Any, dim: Dims = None) -> Any:
 # -- integers --------------------------------------------------------------------------------
 
 
-def _bincount(self: Raw, minlength: int) -> Raw:
-    return arrays.statistics.bincount(self, None, minlength)
-
-
 def placed(values: Any, indices: Any, dim: int, length: int) -> Any:
     """The sums of the values that go to the same place along a dimension."""
     shape = (*values.shape[:dim], length, *values.shape[dim + 1 :])
@@ -86,7 +82,10 @@ def _weighed_by_placing(self: Any, indices: Any, minlength: int) -> Any:
     return placed(self, indices, 0, length)
 
 
-bincount_op = constant("bincount", _bincount, check=kernel("bincount_cpu", "bfc"), batch=_DYNAMIC)
+bincount_op = constant(
+    "bincount", lambda self, minlength: arrays.statistics.bincount(self, None, minlength),
+    check=kernel("bincount_cpu", "bfc"), batch=_DYNAMIC,
+)  # fmt: skip
 weighed_bincount = composite(
     "weighed_bincount", _weighed_by_placing,
     lambda self, indices, minlength: arrays.statistics.bincount(indices, self, minlength),

@@ -8,7 +8,7 @@ from math import inf
 from typing import Any
 
 from retrograd import arrays
-from retrograd.arrays import Raw, dtypes
+from retrograd.arrays import dtypes
 from retrograd.ops import linear
 from retrograd.ops._arguments import check_tensor
 from retrograd.ops._dims import Dims, broadcast, is_integer, many_dims, one_dim
@@ -26,10 +26,6 @@ from retrograd.ops.reductions import basic as reductions
 from retrograd.ops.selecting import amax_dim, amin_dim
 
 # -- the norm of vectors ---------------------------------------------------------------------
-
-
-def _vector_norm(self: Raw, ord: float, dim: tuple[int, ...] | None, keepdim: bool) -> Raw:
-    return arrays.statistics.vector_norm(self, ord, dim, keepdim)
 
 
 def norm_rule(g: Any, self: Any, result: Any, ord: float, dim: Any, keepdim: bool) -> Any:
@@ -73,7 +69,9 @@ def _shared(g: Any, self: Any, ord: float, dims: tuple[int, ...]) -> Any:
 
 
 vector_norm_op = reduction(
-    "linalg_vector_norm", _vector_norm, norm_rule, adjoint=True, batch="dims",
+    "linalg_vector_norm",
+    lambda self, ord, dim, keepdim: arrays.statistics.vector_norm(self, ord, dim, keepdim),
+    norm_rule, adjoint=True, batch="dims",
     words="Each element gets the gradient times its share of the norm: for the 2-norm, the input "
           "divided by its norm.",
 )  # fmt: skip
@@ -359,10 +357,6 @@ def _others(ndim: int, dim: int) -> tuple[int, ...]:
     return tuple(d for d in range(ndim) if d != dim)
 
 
-def _renorm(self: Raw, p: float, dim: int, maxnorm: float) -> Raw:
-    return arrays.statistics.renorm(self, p, _others(self.ndim, dim), maxnorm, _MARGIN)
-
-
 def _renorm_rule(g: Any, self: Any, p: float, dim: int, maxnorm: float) -> Any:
     """Where a slice was scaled, so is its gradient, less what only changes the norm."""
     others = _others(len(self.shape), dim)
@@ -385,8 +379,11 @@ def _renorm_definition(self: Any, p: float, dim: int, maxnorm: float) -> Any:
 
 
 renorm_op = composite(
-    "renorm", _renorm_definition, _renorm, rules={"self": _renorm_rule}, adjoint=True
-)
+    "renorm", _renorm_definition,
+    lambda self, p, dim, maxnorm:
+        arrays.statistics.renorm(self, p, _others(self.ndim, dim), maxnorm, _MARGIN),
+    rules={"self": _renorm_rule}, adjoint=True,
+)  # fmt: skip
 
 
 @public("torch method", in_place=True, out="same")

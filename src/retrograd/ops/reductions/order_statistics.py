@@ -28,13 +28,11 @@ from retrograd.ops.shapes.gather_scatter import gather
 # -- medians ---------------------------------------------------------------------------------
 
 
-def _median_dim(self: Raw, dim: int, keepdim: bool) -> tuple[Raw, Raw]:
-    return arrays.statistics.median(self, dim, keepdim, False)
-
-
 _check_all, _check_dim = kernel("median_cpu", "bc"), kernel("median_out", "bc")
 median_dim: Selecting = with_indices(
-    "median_dim", "MedianBackward1", _median_dim, check=_check_dim,
+    "median_dim", "MedianBackward1",
+    lambda self, dim, keepdim: arrays.statistics.median(self, dim, keepdim, False),
+    check=_check_dim,
     words=PICKED,
 )  # fmt: skip
 nanmedian_dim: Selecting = with_indices(

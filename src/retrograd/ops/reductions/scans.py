@@ -151,14 +151,6 @@ def product_of_fellows(x: Any, groups: Any, dim: int) -> Any:
 # -- extremes --------------------------------------------------------------------------------
 
 
-def _cummax(self: Raw, dim: int) -> tuple[Raw, Raw]:
-    return arrays.statistics.running_extreme(self, dim, arrays.maximum)
-
-
-def _cummin(self: Raw, dim: int) -> tuple[Raw, Raw]:
-    return arrays.statistics.running_extreme(self, dim, arrays.minimum)
-
-
 def _running_rule(g: Any, self: Any, indices: Any, dim: int) -> Any:
     if 0 in self.shape:
         return self  # PyTorch's choice, which is as good as any other array without elements
@@ -172,8 +164,12 @@ def _running(name: str, forward: Any) -> Selecting:
     )  # fmt: skip
 
 
-cummax_op = _running("cummax", _cummax)
-cummin_op = _running("cummin", _cummin)
+cummax_op = _running(
+    "cummax", lambda self, dim: arrays.statistics.running_extreme(self, dim, arrays.maximum),
+)  # fmt: skip
+cummin_op = _running(
+    "cummin", lambda self, dim: arrays.statistics.running_extreme(self, dim, arrays.minimum),
+)  # fmt: skip
 Cummax = named_result("cummax", "values", "indices")
 Cummin = named_result("cummin", "values", "indices")
 

@@ -37,22 +37,6 @@ def _var(self: Raw, dim: tuple[int, ...] | None, correction: float, keepdim: boo
     return arrays.statistics.variance(self, dim, correction, keepdim)[0]
 
 
-def _std(self: Raw, dim: tuple[int, ...] | None, correction: float, keepdim: bool) -> Raw:
-    return arrays.statistics.variance(self, dim, correction, keepdim, root=True)[0]
-
-
-def _var_mean(
-    self: Raw, dim: tuple[int, ...] | None, correction: float, keepdim: bool
-) -> tuple[Raw, Raw]:
-    return arrays.statistics.variance(self, dim, correction, keepdim)
-
-
-def _std_mean(
-    self: Raw, dim: tuple[int, ...] | None, correction: float, keepdim: bool
-) -> tuple[Raw, Raw]:
-    return arrays.statistics.variance(self, dim, correction, keepdim, root=True)
-
-
 def _var_rule(g: Any, self: Any, dim: Any, correction: float, keepdim: bool) -> Any:
     """Deviations from the mean, scaled. Without degrees of freedom there is no derivative:
     it is infinite, or NaN where there is no deviation either."""
@@ -121,17 +105,26 @@ var_op = reduction(
           "number of elements (minus the correction).",
 )  # fmt: skip
 std_op = reduction(
-    "std", _std, _std_rule, adjoint=True, batch="dims",
+    "std",
+    lambda self, dim, correction, keepdim:
+        arrays.statistics.variance(self, dim, correction, keepdim, root=True)[0],
+    _std_rule, adjoint=True, batch="dims",
     words="As for the variance, divided by twice the standard deviation.",
     singular=(Singular("result", (float("nan"),), "the standard deviation of one element is 0/0",
                        "use more elements, or correction=0"),),
 )  # fmt: skip
 var_mean_op = composite(
-    "var_mean", _with_mean(var_op), _var_mean, rules={"self": _var_mean_rule},
+    "var_mean", _with_mean(var_op),
+    lambda self, dim, correction, keepdim:
+        arrays.statistics.variance(self, dim, correction, keepdim),
+    rules={"self": _var_mean_rule},
     outputs=("result0", "result1"), adjoint=True, batch="dims",
 )  # fmt: skip
 std_mean_op = composite(
-    "std_mean", _with_mean(std_op), _std_mean, rules={"self": _std_mean_rule},
+    "std_mean", _with_mean(std_op),
+    lambda self, dim, correction, keepdim:
+        arrays.statistics.variance(self, dim, correction, keepdim, root=True),
+    rules={"self": _std_mean_rule},
     outputs=("result0", "result1"), adjoint=True, batch="dims",
 )  # fmt: skip
 
@@ -277,10 +270,6 @@ def logsumexp(input: Any, dim: Dims, keepdim: bool = False) -> Any:
 # -- sums that leave out NaN -----------------------------------------------------------------
 
 
-def _nansum(self: Raw, dim: tuple[int, ...], keepdim: bool) -> Raw:
-    return arrays.statistics.nansum(self, dim, keepdim)
-
-
 def _nansum_rule(g: Any, self: Any, dim: tuple[int, ...], keepdim: bool) -> Any:
     counted = to_dtype(logical_not(isnan(raw(self))), dtype=raw(g).dtype)
     return (g if keepdim else linear.kept(g, self.shape, dim)) * counted
@@ -292,7 +281,8 @@ nansum_op = composite(
     lambda self, dim, keepdim: linear.sum_dim(
         masked_fill(self, isnan(raw(self)), 0), dim=dim, keepdim=keepdim
     ),
-    _nansum, rules={"self": _nansum_rule}, dtypes="sum", check=_refuse_complex,
+    lambda self, dim, keepdim: arrays.statistics.nansum(self, dim, keepdim),
+    rules={"self": _nansum_rule}, dtypes="sum", check=_refuse_complex,
 )  # fmt: skip
 
 

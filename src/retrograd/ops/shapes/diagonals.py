@@ -29,10 +29,6 @@ def _diagonal(self: Raw, offset: int, dim1: int, dim2: int) -> Raw:
     return arrays.layout.diagonal(self, offset, dim1, dim2)
 
 
-def _diagonal_copy(self: Raw, offset: int, dim1: int, dim2: int) -> Raw:
-    return arrays.array(arrays.layout.diagonal(self, offset, dim1, dim2))
-
-
 def _put_diagonal(self: Raw, shape: tuple[int, ...], offset: int, dim1: int, dim2: int) -> Raw:
     out = arrays.zeros(shape, self.dtype)
     arrays.layout.diagonal(out, offset, dim1, dim2)[...] = self
@@ -52,8 +48,10 @@ diagonal_at: Linear = declare(
     words=PADDED,
 )  # fmt: skip
 diagonal_copied = declare(
-    "diagonal_copy", _diagonal_copy, _onto_diagonal, node="DiagonalBackward0_copy", batch="dims"
-)
+    "diagonal_copy",
+    lambda self, offset, dim1, dim2: arrays.array(arrays.layout.diagonal(self, offset, dim1, dim2)),
+    _onto_diagonal, node="DiagonalBackward0_copy", batch="dims",
+)  # fmt: skip
 put_diagonal: Linear = declare("diag_embed", _put_diagonal, _of_diagonal, batch=Dims())
 
 
@@ -281,20 +279,14 @@ def trace(input: Any) -> Any:
 # -- triangles -------------------------------------------------------------------------------
 
 
-def _tril(self: Raw, diagonal: int) -> Raw:
-    return arrays.layout.tril(self, diagonal)
-
-
-def _triu(self: Raw, diagonal: int) -> Raw:
-    return arrays.layout.triu(self, diagonal)
-
-
 lower: Linear = declare(
-    "tril", _tril, lambda g, diagonal: lower(g, diagonal=diagonal), batch="leading",
+    "tril", lambda self, diagonal: arrays.layout.tril(self, diagonal), lambda g,
+    diagonal: lower(g, diagonal=diagonal), batch="leading",
     words="The lower triangle of the gradient.",
 )  # fmt: skip
 upper: Linear = declare(
-    "triu", _triu, lambda g, diagonal: upper(g, diagonal=diagonal), batch="leading",
+    "triu", lambda self, diagonal: arrays.layout.triu(self, diagonal), lambda g,
+    diagonal: upper(g, diagonal=diagonal), batch="leading",
     words="The upper triangle of the gradient.",
 )  # fmt: skip
 

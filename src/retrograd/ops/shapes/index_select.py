@@ -30,10 +30,6 @@ def _index_select(self: Raw, index: Raw, dim: int) -> Raw:
     return arrays.ascontiguous(arrays.sorting.take(self, index, dim))
 
 
-def _add_slices(self: Raw, index: Raw, size: tuple[int, ...], dim: int) -> Raw:
-    return arrays.sorting.add_slices(size, index, self, dim)
-
-
 # The definitions index a dimension, of which a scalar is given one of size 1.
 
 
@@ -75,7 +71,9 @@ index_select_at: Composite = composite(
           "others get zero.",
 )  # fmt: skip
 add_slices: Composite = composite(
-    "add_slices", _added, _add_slices, inputs=("self", "index"), node="IndexAddBackward0",
+    "add_slices", _added,
+    lambda self, index, size, dim: arrays.sorting.add_slices(size, index, self, dim),
+    inputs=("self", "index"), node="IndexAddBackward0",
     batch=Dims(shared=("index",)),
     rules={"self": lambda g, index, shape, dim:
            linear.reshape(index_select_at(g, index, dim=dim), tuple(shape))},
@@ -86,10 +84,6 @@ def _index_add(self: Raw, index: Raw, source: Raw, dim: int, alpha: Any) -> Raw:
     if alpha != 1:
         source = source * element(alpha, self.dtype)
     return self + arrays.sorting.add_slices(self.shape, index, source, dim)
-
-
-def _index_fill(self: Raw, index: Raw, dim: int, value: Any) -> Raw:
-    return arrays.sorting.put_slices(self, index, element(value, self.dtype), dim)
 
 
 def _slices_of(g: Any, index: Any, shape: Any, dim: int) -> Any:
@@ -115,10 +109,6 @@ def _added_to(self: Any, index: Any, source: Any, dim: int, alpha: Any) -> Any:
     return _put_slices(self, index, _with_dim(source), dim, accumulate=True)
 
 
-def _copied_to(self: Any, index: Any, source: Any, dim: int) -> Any:
-    return _put_slices(self, index, _with_dim(source), dim)
-
-
 def _filled(self: Any, index: Any, dim: int, value: Any) -> Any:
     dtype = raw(self).dtype
     return _put_slices(self, index, arrays.asarray(element(value, dtype), dtype), dim)
@@ -139,7 +129,10 @@ index_add_tensor = composite(
            _slices_of(g if alpha == 1 else g * alpha, index, shape, dim)},
 )  # fmt: skip
 index_fill_number: Composite = composite(
-    "index_fill", _filled, _index_fill, inputs=("self", "index"), batch=Dims(shared=("index",)),
+    "index_fill", _filled,
+    lambda self, index, dim, value:
+        arrays.sorting.put_slices(self, index, element(value, self.dtype), dim),
+    inputs=("self", "index"), batch=Dims(shared=("index",)),
     rules={"self": lambda g, index, dim: index_fill_number(g, index, dim=dim, value=0)},
 )  # fmt: skip
 index_fill_tensor = composite(
@@ -149,7 +142,8 @@ index_fill_tensor = composite(
            "value": _filled_gradient},
 )  # fmt: skip
 index_copy_tensor = composite(
-    "index_copy", _copied_to, arrays.sorting.put_slices, inputs=("self", "index", "source"),
+    "index_copy", lambda self, index, source, dim: _put_slices(self, index, _with_dim(source), dim),
+    arrays.sorting.put_slices, inputs=("self", "index", "source"),
     batch=Dims(shared=("index",)),
     writes="elements of others",
     rules={"self": lambda g, index, dim: index_fill_number(g, index, dim=dim, value=0),

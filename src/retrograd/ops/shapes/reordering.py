@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from typing import Any
 
 from retrograd import arrays
-from retrograd.arrays import Raw
 from retrograd.ops import linear
 from retrograd.ops._arguments import check_int
 from retrograd.ops._batching_declarations import Dims
@@ -171,17 +170,16 @@ def flipud(input: Any) -> Any:
     return linear.flip(input, dims=(0,))
 
 
-def _rot90(self: Raw, k: int, dims: tuple[int, int]) -> Raw:
-    return arrays.layout.rot90(self, k, dims)
-
-
 roll_by: Linear = declare(
     "roll", lambda self, shifts, dims: arrays.layout.roll(self, shifts, dims),
     lambda g, shifts, dims: roll_by(g, shifts=tuple(-s for s in shifts), dims=dims),
     batch=Dims(),
     words="The gradient is rolled back.",
 )  # fmt: skip
-rot90_by: Linear = declare("rot90", _rot90, lambda g, k, dims: rot90_by(g, k=-k, dims=dims))
+rot90_by: Linear = declare(
+    "rot90", lambda self, k, dims: arrays.layout.rot90(self, k, dims), lambda g, k,
+    dims: rot90_by(g, k=-k, dims=dims),
+)  # fmt: skip
 
 
 @public("torch method")

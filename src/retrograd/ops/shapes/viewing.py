@@ -24,14 +24,6 @@ from retrograd.ops.shapes.diagonals import check_src
 # -- windows along a dimension ---------------------------------------------------------------
 
 
-def _unfold(self: Raw, dimension: int, size: int, step: int) -> Raw:
-    return arrays.layout.unfold(self, dimension, size, step)
-
-
-def _fold(self: Raw, shape: tuple[int, ...], dimension: int, size: int, step: int) -> Raw:
-    return arrays.layout.add_windows(shape, self, dimension, size, step)
-
-
 def _unfold_transpose(g: Any, shape: Any, dimension: int, size: int, step: int) -> Any:
     if shape:
         return add_windows(g, shape=tuple(shape), dimension=dimension, size=size, step=step)
@@ -41,10 +33,13 @@ def _unfold_transpose(g: Any, shape: Any, dimension: int, size: int, step: int) 
 
 
 unfold_at: Linear = declare(
-    "unfold", _unfold, _unfold_transpose, view=True, batch=Dims(unchanged=("size",))
-)
+    "unfold", lambda self, dimension, size, step: arrays.layout.unfold(self, dimension, size, step),
+    _unfold_transpose, view=True, batch=Dims(unchanged=("size",)),
+)  # fmt: skip
 add_windows: Linear = declare(
-    "add_windows", _fold,
+    "add_windows",
+    lambda self, shape, dimension, size, step:
+        arrays.layout.add_windows(shape, self, dimension, size, step),
     lambda g, dimension, size, step: unfold_at(g, dimension=dimension, size=size, step=step),
     node="UnfoldBackward0_T", batch=Dims(unchanged=("size",)),
 )  # fmt: skip
@@ -262,10 +257,6 @@ def _offset(input: Any) -> int:
 # -- copies with a part replaced -------------------------------------------------------------
 
 
-def _put_flat(self: Raw, src: Raw, positions: Raw) -> Raw:
-    return arrays.put_flat(self, positions, src)
-
-
 def _put_positions(self: Any, src: Any, positions: Any) -> Any:
     flat = linear.reshape(self, (numel(self.shape),))
     flat = linear.index_put(flat, src, where=(positions,), accumulate=False)
@@ -273,7 +264,9 @@ def _put_positions(self: Any, src: Any, positions: Any) -> Any:
 
 
 put_flat: Composite = composite(
-    "as_strided_scatter", _put_positions, _put_flat, inputs=("self", "src"), dtypes="first",
+    "as_strided_scatter", _put_positions,
+    lambda self, src, positions: arrays.put_flat(self, positions, src), inputs=("self", "src"),
+    dtypes="first",
     broadcasts=True, batch="definition",
     rules={"self": lambda g, positions:
            put_flat(g, linear.new_zeros(g, positions.shape), positions=positions),
@@ -333,12 +326,8 @@ def _selected(x: Any, where: tuple[Any, ...]) -> Any:
     return linear.select(x, dim=dim, index=where[dim])
 
 
-def _sliced(x: Any, where: tuple[Any, ...]) -> Any:
-    return linear.slice_(x, where=where)
-
-
 select_scatter_at = _putting("select_scatter", _selected)
-slice_scatter_at = _putting("slice_scatter", _sliced)
+slice_scatter_at = _putting("slice_scatter", lambda x, where: linear.slice_(x, where=where))
 
 
 @public("torch method")
