@@ -334,9 +334,8 @@ INDEX: dict[str, dict[str, str]] = {
         "method": "masked_select masked_scatter masked_scatter_",
     },
     "ops.shapes.reordering": {
-        "torch": "unflatten ravel swapdims swapaxes adjoint fliplr flipud roll rot90",
-        "method": "unflatten ravel swapdims swapaxes swapaxes_ adjoint fliplr flipud roll"
-            " rot90",
+        "torch": "unflatten ravel swapaxes adjoint fliplr flipud roll rot90",
+        "method": "unflatten ravel swapaxes swapaxes_ adjoint fliplr flipud roll rot90",
     },
     "ops.shapes.repeating": {
         "torch": "broadcast_tensors tile repeat_interleave",

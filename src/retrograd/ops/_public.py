@@ -71,6 +71,7 @@ ARGUMENTS = {
     "input": "the input tensor.",
     "keepdim": "keep the reduced dimensions, with size 1.",
     "dtype": "dtype to convert ``input`` to before the computation.",
+    "tensors": "a sequence of tensors.",
     "generator": "the generator of the random numbers; by default, the global generator.",
     "size_average, reduce": "deprecated; use ``reduction``.",
     "reduction": '"mean", "sum", or "none" for a loss per element.',
@@ -155,6 +156,13 @@ def public(
         return function
 
     return decorate
+
+
+def named(function: Function, name: str, doc: str | None) -> Function:
+    """Give a function that was made by another one the name and the docstring that users see."""
+    function.__name__ = function.__qualname__ = name
+    function.__doc__ = doc
+    return function
 
 
 def complete_docstring(function: Callable[..., Any]) -> None:

@@ -108,7 +108,9 @@ def complete_result(function: Callable[..., Any], results: Mapping[str, str]) ->
         return
     name = next((name for name in results if name in names), "")
     if name and not (name == "input" and _NAMED.match(doc)):
-        sections(f"Returns:\n    {results[name]}\n")(function)
+        text, own = results[name], re.search(r"for a loss per (\w+)\.", doc)
+        text = text.replace("loss per element", f"loss per {own[1]}") if own else text
+        sections(f"Returns:\n    {text}\n")(function)
 
 
 def like(source: Callable[..., Any], **meanings: str) -> Callable[[T], T]:

@@ -72,10 +72,10 @@ def _mean_of_equals_dim(t: Any, self: Any, result: Any, dim: tuple[int, ...], ke
     return by_derivatives(derivatives, t, dim, keepdim)
 
 
-EQUALS, EQUALS_DIM = Selection(
-    lambda t, self, result: linear.sum_all(_evenly(ones_like(result), self, result) * t),
-    _evenly), Selection(_mean_of_equals_dim, evenly_dim,
-)  # fmt: skip
+EQUALS = Selection(
+    lambda t, self, result: linear.sum_all(_evenly(ones_like(result), self, result) * t), _evenly
+)
+EQUALS_DIM = Selection(_mean_of_equals_dim, evenly_dim)
 max_all = Selecting(
     "max", lambda self: arrays.amax(self), EQUALS, node="MaxBackward1", batch=AllElements("amax"),
     words=EXTREME,
@@ -152,16 +152,14 @@ argmin_at = constant(
 )  # fmt: skip
 
 
-def _all(self: Raw, dim: tuple[int, ...], keepdim: bool) -> Raw:
-    return _as_truth(arrays.all(self, dim, keepdim), self.dtype)
-
-
 def _as_truth(result: Raw, dtype: Any) -> Raw:
     # Bytes were PyTorch's bools before it had any, and still give bytes.
     return arrays.cast(result, dtype) if dtype.name == "uint8" else result
 
 
-all_of = constant("all", _all)
+all_of = constant(
+    "all", lambda self, dim, keepdim: _as_truth(arrays.all(self, dim, keepdim), self.dtype)
+)
 any_of = constant(
-    "any", lambda self, dim, keepdim: _as_truth(arrays.any(self, dim, keepdim), self.dtype),
-)  # fmt: skip
+    "any", lambda self, dim, keepdim: _as_truth(arrays.any(self, dim, keepdim), self.dtype)
+)

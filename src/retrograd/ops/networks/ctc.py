@@ -175,9 +175,6 @@ def ctc_loss(
             for a loss per sequence.
         zero_infinity: replace infinite losses, of targets too long for their input, by zero.
 
-    Returns:
-        The loss: a scalar, or a tensor with a loss per sequence if ``reduction`` is "none".
-
     Example:
         >>> frames = torch.full((2, 1, 2), 0.5).log()
         >>> torch.nn.functional.ctc_loss(frames, torch.tensor([[1]]), (2,), (1,))

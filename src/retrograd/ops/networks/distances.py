@@ -217,9 +217,6 @@ def margin_ranking_loss(
         margin: by how much the one score should exceed the other.
         reduction: "mean", "sum", or "none" for a loss per pair.
 
-    Returns:
-        The loss: a scalar, or a tensor with a loss per pair if ``reduction`` is "none".
-
     Example:
         >>> one, two, first = torch.tensor([1.0]), torch.tensor([2.0]), torch.tensor([1])
         >>> torch.nn.functional.margin_ranking_loss(one, two, first)
@@ -255,9 +252,6 @@ def cosine_embedding_loss(
         target: 1 or -1 for each pair, of shape ``(N,)`` or ``()``.
         margin: cosine up to which dissimilar vectors cost nothing, from -1 to 1.
         reduction: "mean", "sum", or "none" for a loss per pair.
-
-    Returns:
-        The loss: a scalar, or a tensor with a loss per pair if ``reduction`` is "none".
 
     Example:
         >>> x, y = torch.tensor([[1.0, 0.0]]), torch.tensor([[0.0, 1.0]])
@@ -306,9 +300,6 @@ def triplet_margin_loss(
         eps: added to the differences, see ``pairwise_distance``.
         swap: use ``d(positive, negative)`` where it is smaller than ``d(anchor, negative)``.
         reduction: "mean", "sum", or "none" for a loss per triple.
-
-    Returns:
-        The loss: a scalar, or a tensor with a loss per triple if ``reduction`` is "none".
 
     Example:
         >>> anchor, near, far = torch.zeros(1, 2), torch.zeros(1, 2), torch.tensor([[0.5, 0.0]])

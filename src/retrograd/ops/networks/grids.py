@@ -425,17 +425,9 @@ def affine_grid_generator(theta: Any, size: Any, align_corners: bool) -> Any:
 
 
 @public("functional")
+@like(affine_grid_generator)
 def affine_grid(theta: Any, size: Any, align_corners: bool | None = None) -> Any:
     """Sampling grid of an affine transformation, for ``grid_sample``.
-
-    Args:
-        theta: affine matrices, of shape ``(N, 2, 3)`` for images or ``(N, 3, 4)`` for volumes.
-        size: size of the output images, ``(N, C, H, W)`` or ``(N, C, D, H, W)``.
-        align_corners: whether -1 and 1 are the centers of the elements at the corners, or the
-            corners themselves.
-
-    Returns:
-        The grid, of shape ``(N, H, W, 2)`` or ``(N, D, H, W, 3)``.
 
     Example:
         >>> same = torch.tensor([[[1.0, 0.0, 0.0], [0.0, 1.0, 0.0]]])

@@ -151,9 +151,6 @@ def multi_margin_loss(
         weight: a weight for each class, of shape ``(C,)``.
         reduction: "mean", "sum", or "none" for a loss per sample.
 
-    Returns:
-        The loss: a scalar, or a tensor with a loss per sample if ``reduction`` is "none".
-
     Example:
         >>> torch.nn.functional.multi_margin_loss(torch.tensor([[0.0, 0.5]]), torch.tensor([0]))
         tensor(0.7500)
@@ -223,9 +220,6 @@ def multilabel_margin_loss(
         target: the target classes of each sample, ended by -1, of the shape of ``input``.
         reduction: "mean", "sum", or "none" for a loss per sample.
 
-    Returns:
-        The loss: a scalar, or a tensor with a loss per sample if ``reduction`` is "none".
-
     Example:
         >>> scores, labels = torch.tensor([[0.5, 0.0, 0.0]]), torch.tensor([[0, -1, 1]])
         >>> torch.nn.functional.multilabel_margin_loss(scores, labels)
@@ -287,9 +281,6 @@ def multilabel_soft_margin_loss(
         target: 0 or 1 for each class, of the shape of ``input``.
         weight: a weight for each class, of shape ``(C,)``.
         reduction: "mean", "sum", or "none" for a loss per sample.
-
-    Returns:
-        The loss: a scalar, or a tensor with a loss per sample if ``reduction`` is "none".
 
     Example:
         >>> F = torch.nn.functional

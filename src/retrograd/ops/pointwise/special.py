@@ -116,8 +116,8 @@ digamma: Elementwise = elementwise(
     example=("torch.digamma(torch.tensor([1., 2.]))", "tensor([-0.5772,  0.4228])"),
 )  # fmt: skip
 _polygamma_of: Elementwise = elementwise(
-    "polygamma", special.polygamma, lambda g, self, n: g * _polygamma_of(self, n=n + 1), dtypes="float",
-    check=_check_polygamma,
+    "polygamma", special.polygamma, lambda g, self, n: g * _polygamma_of(self, n=n + 1),
+    dtypes="float", check=_check_polygamma,
 )  # fmt: skip
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from retrograd import arrays
@@ -10,9 +11,9 @@ from retrograd.ops import general, linear, selecting
 from retrograd.ops._arguments import invalid_combination
 from retrograd.ops._dims import Dims, is_integer, many_dims, one_dim
 from retrograd.ops._operands import Target
-from retrograd.ops._operation import Planned, TensorLike, raw
-from retrograd.ops._public import public
-from retrograd.ops._refusals import c_name, refuses
+from retrograd.ops._operation import Operation, Planned, TensorLike, raw
+from retrograd.ops._public import named, public
+from retrograd.ops._refusals import c_name, kernel, refuses
 from retrograd.ops._results import named_result
 from retrograd.ops.copies import to_dtype
 from retrograd.ops.piecewise import maximum, minimum
@@ -44,13 +45,6 @@ def narrowed(result: Any, dtype: Any) -> Any:
     if dtype is None or dtype.numpy.kind not in "biu" or isinstance(result, Planned):
         return result
     return in_dtype(result, dtype)
-
-
-def _refuse(
-    self: Any, kinds: str, words: str, error: type[Exception] = NotImplementedError
-) -> None:
-    """Raise what PyTorch raises for tensors of some kinds of dtype."""
-    refuses(kinds, words, error)(raw(self))
 
 
 @public("torch method", out="its dtype")
@@ -127,37 +121,45 @@ def prod(self: Any, dim: int | None = None, keepdim: bool = False, *, dtype: Any
     return narrowed(product, dtype)
 
 
-@public("torch method", out="same")
-def amax(self: Any, dim: Dims = (), keepdim: bool = False) -> Any:
-    """The maximum along dimensions. Elements equal to it share the gradient evenly.
+# -- extremes and truths ---------------------------------------------------------------------
+
+
+def _extreme_dims(name: str, word: str, along: Operation, shown: str) -> Callable[..., Any]:
+    """``amax`` or ``amin``."""
+    refuse_complex = kernel(f"{name[1:]}_values_cpu")
+
+    def extreme(self: Any, dim: Dims = (), keepdim: bool = False) -> Any:
+        shape = raw(self).shape
+        dims = many_dims(dim, len(shape))
+        if 0 in shape:
+            given = (dim,) if is_integer(dim) else tuple(dim or ())
+            if not given:
+                _check_non_empty(self, name, None)
+            for said, d in zip(given, dims, strict=True):
+                if shape[d] == 0:
+                    raise IndexError(
+                        f"{name}(): Expected reduction dim {said} to have non-zero size."
+                    )
+        refuse_complex(raw(self))
+        return along(self, dim=dims, keepdim=bool(keepdim))
+
+    doc = f"""The {word} along dimensions. Elements equal to it share the gradient evenly.
 
     Args:
         dim: dimension or dimensions to reduce; all by default.
 
     Example:
-        >>> torch.amax(torch.tensor([[1., 4.], [3., 2.]]), dim=1)
-        tensor([4., 3.])
+        >>> torch.{name}(torch.tensor([[1., 4.], [3., 2.]]), dim=1)
+        {shown}
     """
-    dims = _extreme_dims(self, "amax", "max_values_cpu", dim)
-    return selecting.amax_dim(self, dim=dims, keepdim=bool(keepdim))
+    return public("torch method", out="same")(named(extreme, name, doc))
 
 
-@public("torch method", out="same")
-def amin(self: Any, dim: Dims = (), keepdim: bool = False) -> Any:
-    """The minimum along dimensions. Elements equal to it share the gradient evenly.
-
-    Args:
-        dim: dimension or dimensions to reduce; all by default.
-
-    Example:
-        >>> torch.amin(torch.tensor([[1., 4.], [3., 2.]]), dim=1)
-        tensor([1., 2.])
-    """
-    dims = _extreme_dims(self, "amin", "min_values_cpu", dim)
-    return selecting.amin_dim(self, dim=dims, keepdim=bool(keepdim))
+amax = _extreme_dims("amax", "maximum", selecting.amax_dim, "tensor([4., 3.])")
+amin = _extreme_dims("amin", "minimum", selecting.amin_dim, "tensor([1., 2.])")
 
 
-def _non_empty(self: Any, name: str, dim: int | None) -> None:
+def _check_non_empty(self: Any, name: str, dim: int | None) -> None:
     shape = raw(self).shape
     if 0 not in shape:
         return
@@ -169,25 +171,6 @@ def _non_empty(self: Any, name: str, dim: int | None) -> None:
     plain = one_dim(dim, len(shape))
     if shape[plain] == 0:
         raise IndexError(f"{name}(): Expected reduction dim {plain} to have non-zero size.")
-
-
-def _extreme_dims(self: Any, name: str, kernel: str, dim: Dims) -> tuple[int, ...]:
-    """The dimensions that ``amax`` or ``amin`` reduces."""
-    shape = raw(self).shape
-    dims = many_dims(dim, len(shape))
-    if 0 in shape:
-        given = (dim,) if is_integer(dim) else tuple(dim or ())
-        if not given:
-            _non_empty(self, name, None)
-        for said, d in zip(given, dims, strict=True):
-            if shape[d] == 0:
-                raise IndexError(f"{name}(): Expected reduction dim {said} to have non-zero size.")
-    _refuse(self, "c", f"\"{kernel}\" not implemented for '{{}}'")
-    return dims
-
-
-Max = named_result("max", "values", "indices")
-Min = named_result("min", "values", "indices")
 
 
 def _other(name: str, self: Any, dim: Any, other: Any) -> Any:
@@ -202,71 +185,68 @@ def _other(name: str, self: Any, dim: Any, other: Any) -> Any:
     return other
 
 
-@public("torch method", out="same")
-def max(self: Any, dim: Any = None, keepdim: bool = False, *, other: Any = None) -> Any:
-    """The maximum of all elements, along a dimension, or of two tensors.
+def _extreme(
+    name: str, word: str, of_two: Operation, of_all: Operation, along: Operation,
+    shown: tuple[str, str],
+) -> Callable[..., Any]:  # fmt: skip
+    """``max`` or ``min``."""
+    result_type = named_result(name, "values", "indices")
+    refuse_all = kernel(f"{name}_all")
+    refuse_dim = refuses("c", f"{name}(): does not support complex input", RuntimeError)
+
+    def extreme(self: Any, dim: Any = None, keepdim: bool = False, *, other: Any = None) -> Any:
+        other = _other(name, self, dim, other)
+        if other is not None:
+            return of_two(self, other)
+        _check_non_empty(self, name, dim)
+        if dim is None:
+            refuse_all(raw(self))
+            return of_all(self)
+        refuse_dim(raw(self))
+        plain = one_dim(dim, len(self.shape))
+        return result_type(along(self, dim=plain, keepdim=bool(keepdim)))
+
+    doc = f"""The {word}imum of all elements, along a dimension, or of two tensors.
 
     Args:
         dim: dimension to reduce, or a tensor to compare ``input`` with, as ``other``.
         other: tensor to compare ``input`` with, element by element.
 
     Returns:
-        The largest element; with ``dim``, a named tuple ``(values, indices)``; with ``other``,
-        the elementwise maximum.
+        The {word}imum; with ``dim``, a named tuple ``(values, indices)``; with ``other``, the
+        elementwise {word}imum.
 
     Example:
         >>> x = torch.tensor([[1., 4.], [3., 2.]])
-        >>> torch.max(x)
-        tensor(4.)
-        >>> torch.max(x, dim=1).indices
-        tensor([1, 0])
+        >>> torch.{name}(x)
+        {shown[0]}
+        >>> torch.{name}(x, dim=1).indices
+        {shown[1]}
     """
-    other = _other("max", self, dim, other)
-    if other is not None:
-        return maximum(self, other)
-    _non_empty(self, "max", dim)
-    if dim is None:
-        _refuse(self, "c", "\"max_all\" not implemented for '{}'")
-        return selecting.max_all(self)
-    _refuse(self, "c", "max(): does not support complex input", RuntimeError)
-    plain = one_dim(dim, len(self.shape))
-    return Max(selecting.max_dim(self, dim=plain, keepdim=bool(keepdim)))
+    return public("torch method", out="same")(named(extreme, name, doc))
 
 
-@public("torch method", out="same")
-def min(self: Any, dim: Any = None, keepdim: bool = False, *, other: Any = None) -> Any:
-    """The minimum of all elements, along a dimension, or of two tensors.
-
-    Args:
-        dim: dimension to reduce, or a tensor to compare ``input`` with, as ``other``.
-        other: tensor to compare ``input`` with, element by element.
-
-    Returns:
-        The smallest element; with ``dim``, a named tuple ``(values, indices)``; with ``other``,
-        the elementwise minimum.
-
-    Example:
-        >>> x = torch.tensor([[1., 4.], [3., 2.]])
-        >>> torch.min(x)
-        tensor(1.)
-        >>> torch.min(x, dim=1).indices
-        tensor([0, 1])
-    """
-    other = _other("min", self, dim, other)
-    if other is not None:
-        return minimum(self, other)
-    _non_empty(self, "min", dim)
-    if dim is None:
-        _refuse(self, "c", "\"min_all\" not implemented for '{}'")
-        return selecting.min_all(self)
-    _refuse(self, "c", "min(): does not support complex input", RuntimeError)
-    plain = one_dim(dim, len(self.shape))
-    return Min(selecting.min_dim(self, dim=plain, keepdim=bool(keepdim)))
+max = _extreme("max", "max", maximum, selecting.max_all, selecting.max_dim,
+               ("tensor(4.)", "tensor([1, 0])"))  # fmt: skip
+min = _extreme("min", "min", minimum, selecting.min_all, selecting.min_dim,
+               ("tensor(1.)", "tensor([0, 1])"))  # fmt: skip
 
 
-@public("torch method", out="same, constant")
-def argmax(self: Any, dim: int | None = None, keepdim: bool = False) -> Any:
-    """The index of the largest element; of several equal ones, the first.
+def _index_of_extreme(name: str, word: str, index: Operation, shown: str) -> Callable[..., Any]:
+    """``argmax`` or ``argmin``."""
+    refuse_bool, refuse_complex = (
+        refuses(kind, f"{name}(): does not support {word} input", RuntimeError)
+        for kind, word in (("b", "bool"), ("c", "complex"))
+    )
+
+    def index_of_extreme(self: Any, dim: int | None = None, keepdim: bool = False) -> Any:
+        refuse_bool(raw(self))
+        refuse_complex(raw(self))
+        _check_non_empty(self, name, dim)
+        plain = None if dim is None else one_dim(dim, len(self.shape))
+        return index(self, dim=plain, keepdim=bool(keepdim))
+
+    doc = f"""The index of the {word} element; of several equal ones, the first.
 
     Args:
         dim: dimension to search along; by default, the index is into the flattened tensor.
@@ -276,41 +256,29 @@ def argmax(self: Any, dim: int | None = None, keepdim: bool = False) -> Any:
 
     Example:
         >>> x = torch.tensor([[1., 4.], [3., 2.]])
-        >>> torch.argmax(x), torch.argmax(x, dim=1)
-        (tensor(1), tensor([1, 0]))
+        >>> torch.{name}(x), torch.{name}(x, dim=1)
+        {shown}
     """
-    _refuse(self, "b", "argmax(): does not support bool input", RuntimeError)
-    _refuse(self, "c", "argmax(): does not support complex input", RuntimeError)
-    _non_empty(self, "argmax", dim)
-    plain = None if dim is None else one_dim(dim, len(self.shape))
-    return selecting.argmax_at(self, dim=plain, keepdim=bool(keepdim))
+    return public("torch method", out="same, constant")(named(index_of_extreme, name, doc))
 
 
-@public("torch method", out="same, constant")
-def argmin(self: Any, dim: int | None = None, keepdim: bool = False) -> Any:
-    """The index of the smallest element; of several equal ones, the first.
-
-    Args:
-        dim: dimension to search along; by default, the index is into the flattened tensor.
-
-    Returns:
-        A tensor of indices (int64).
-
-    Example:
-        >>> x = torch.tensor([[1., 4.], [3., 2.]])
-        >>> torch.argmin(x), torch.argmin(x, dim=1)
-        (tensor(0), tensor([0, 1]))
-    """
-    _refuse(self, "b", "argmin(): does not support bool input", RuntimeError)
-    _refuse(self, "c", "argmin(): does not support complex input", RuntimeError)
-    _non_empty(self, "argmin", dim)
-    plain = None if dim is None else one_dim(dim, len(self.shape))
-    return selecting.argmin_at(self, dim=plain, keepdim=bool(keepdim))
+argmax = _index_of_extreme(
+    "argmax", "largest", selecting.argmax_at, "(tensor(1), tensor([1, 0]))"
+)
+argmin = _index_of_extreme(
+    "argmin", "smallest", selecting.argmin_at, "(tensor(0), tensor([0, 1]))"
+)
 
 
-@public("torch method", out="same, constant")
-def all(self: Any, dim: Dims = None, keepdim: bool = False) -> Any:
-    """Whether all elements are true (nonzero).
+def _truth(name: str, summary: str, operation: Operation, shown: str) -> Callable[..., Any]:
+    """``all`` or ``any``."""
+
+    def truth(self: Any, dim: Dims = None, keepdim: bool = False) -> Any:
+        none = dim is not None and not is_integer(dim) and not len(dim)  # not all, as elsewhere
+        dims = () if none else many_dims(dim, len(self.shape))
+        return operation(self, dim=dims, keepdim=bool(keepdim))
+
+    doc = f"""{summary}
 
     Args:
         dim: dimension or dimensions to reduce; all by default.
@@ -319,33 +287,16 @@ def all(self: Any, dim: Dims = None, keepdim: bool = False) -> Any:
         A bool tensor without the reduced dimensions, unless ``keepdim`` is true.
 
     Example:
-        >>> torch.all(torch.tensor([[True, False], [True, True]]), dim=1)
-        tensor([False,  True])
+        >>> torch.{name}(torch.tensor([[False, False], [True, False], [True, True]]), dim=1)
+        {shown}
     """
-    return selecting.all_of(self, dim=_truth_dims(self, dim), keepdim=bool(keepdim))
+    return public("torch method", out="same, constant")(named(truth, name, doc))
 
 
-@public("torch method", out="same, constant")
-def any(self: Any, dim: Dims = None, keepdim: bool = False) -> Any:
-    """Whether any element is true (nonzero).
-
-    Args:
-        dim: dimension or dimensions to reduce; all by default.
-
-    Returns:
-        A bool tensor without the reduced dimensions, unless ``keepdim`` is true.
-
-    Example:
-        >>> torch.any(torch.tensor([[False, False], [True, False]]), dim=1)
-        tensor([False,  True])
-    """
-    return selecting.any_of(self, dim=_truth_dims(self, dim), keepdim=bool(keepdim))
-
-
-def _truth_dims(self: Any, dim: Dims) -> tuple[int, ...]:
-    """The dimensions that ``all`` and ``any`` reduce: here an empty sequence names none."""
-    nothing = dim is not None and not is_integer(dim) and not len(dim)
-    return () if nothing else many_dims(dim, len(self.shape))
+all = _truth("all", "Whether all elements are true (nonzero).", selecting.all_of,
+             "tensor([False, False,  True])")  # fmt: skip
+any = _truth("any", "Whether any element is true (nonzero).", selecting.any_of,
+             "tensor([False,  True,  True])")  # fmt: skip
 
 
 def check_running_dtype(name: str, dtype: Any) -> None:

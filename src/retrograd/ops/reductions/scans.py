@@ -7,6 +7,7 @@ do no harm, and its own derivatives are recurrences again.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from retrograd import arrays
@@ -15,8 +16,8 @@ from retrograd.ops import linear
 from retrograd.ops._dims import one_dim
 from retrograd.ops._operands import detached, is_lifted
 from retrograd.ops._operation import Operation, Selecting, composite, raw
-from retrograd.ops._public import public
-from retrograd.ops._refusals import refuses
+from retrograd.ops._public import named, public
+from retrograd.ops._refusals import kernel, refuses
 from retrograd.ops._results import named_result
 from retrograd.ops.comparisons import eq, isinf, isnan, logical_and
 from retrograd.ops.copies import clone, real, zeros_like
@@ -157,32 +158,24 @@ def _running_rule(g: Any, self: Any, indices: Any, dim: int) -> Any:
     return scattered(g, indices, self.shape, dim)
 
 
-def _running(name: str, forward: Any) -> Selecting:
-    return with_indices(
-        name, f"{name.capitalize()}Backward0", forward, rule=_running_rule,
-        check=refuses("c", f"\"{name}_cpu\" not implemented for '{{}}'"),
+def _running(
+    name: str, word: str, choose: Callable[..., Any], shown: str
+) -> tuple[Selecting, Callable[..., Any]]:
+    """The operation and the function ``cummax`` or ``cummin``."""
+    operation = with_indices(
+        name, f"{name.capitalize()}Backward0",
+        lambda self, dim: arrays.statistics.running_extreme(self, dim, choose),
+        rule=_running_rule, check=kernel(f"{name}_cpu"),
     )  # fmt: skip
+    result_type = named_result(name, "values", "indices")
 
+    def running(input: Any, dim: int) -> Any:
+        ndim = len(input.shape)
+        if not ndim and dim not in (0, -1):
+            raise IndexError(f"{name}(): Expected reduction dim -1 or 0 for scalar but got {dim}")
+        return result_type(operation(input, dim=one_dim(dim, ndim)))
 
-cummax_op = _running(
-    "cummax", lambda self, dim: arrays.statistics.running_extreme(self, dim, arrays.maximum),
-)  # fmt: skip
-cummin_op = _running(
-    "cummin", lambda self, dim: arrays.statistics.running_extreme(self, dim, arrays.minimum),
-)  # fmt: skip
-Cummax = named_result("cummax", "values", "indices")
-Cummin = named_result("cummin", "values", "indices")
-
-
-def _running_dim(name: str, dim: int, ndim: int) -> int:
-    if not ndim and dim not in (0, -1):
-        raise IndexError(f"{name}(): Expected reduction dim -1 or 0 for scalar but got {dim}")
-    return one_dim(dim, ndim)
-
-
-@public("torch method", out="same")
-def cummax(input: Any, dim: int) -> Any:
-    """The cumulative maximum of the elements along a dimension, and its indices.
+    doc = f"""The cumulative {word} of the elements along a dimension, and its indices.
 
     Args:
         dim: dimension to accumulate along.
@@ -192,28 +185,14 @@ def cummax(input: Any, dim: int) -> Any:
         equal elements, the index is that of the last.
 
     Example:
-        >>> torch.cummax(torch.tensor([1., 3., 2., 4.]), 0).values
-        tensor([1., 3., 3., 4.])
+        >>> torch.{name}(torch.tensor([1., 3., 2., 4.]), 0).values
+        {shown}
     """
-    return Cummax(cummax_op(input, dim=_running_dim("cummax", dim, len(input.shape))))
+    return operation, public("torch method", out="same")(named(running, name, doc))
 
 
-@public("torch method", out="same")
-def cummin(input: Any, dim: int) -> Any:
-    """The cumulative minimum of the elements along a dimension, and its indices.
-
-    Args:
-        dim: dimension to accumulate along.
-
-    Returns:
-        A named tuple ``(values, indices)`` of tensors of the shape of ``input``. Of several
-        equal elements, the index is that of the last.
-
-    Example:
-        >>> torch.cummin(torch.tensor([1., 3., 2., 4.]), 0).values
-        tensor([1., 1., 1., 1.])
-    """
-    return Cummin(cummin_op(input, dim=_running_dim("cummin", dim, len(input.shape))))
+cummax_op, cummax = _running("cummax", "maximum", arrays.maximum, "tensor([1., 3., 3., 4.])")
+cummin_op, cummin = _running("cummin", "minimum", arrays.minimum, "tensor([1., 1., 1., 1.])")
 
 
 # -- logarithms of sums ----------------------------------------------------------------------

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+from collections.abc import Callable
 from typing import Any
 
 from retrograd import arrays
@@ -13,7 +14,7 @@ from retrograd.ops._batching_declarations import Dims
 from retrograd.ops._dims import numel, one_dim
 from retrograd.ops._operation import Composite, Linear, composite, raw
 from retrograd.ops._operation import linear as declare
-from retrograd.ops._public import public
+from retrograd.ops._public import named, public
 from retrograd.ops._refusals import kernel
 from retrograd.ops._sections import like
 from retrograd.ops._words import PADDED
@@ -279,60 +280,49 @@ def trace(input: Any) -> Any:
 # -- triangles -------------------------------------------------------------------------------
 
 
-lower: Linear = declare(
-    "tril", lambda self, diagonal: arrays.layout.tril(self, diagonal), lambda g,
-    diagonal: lower(g, diagonal=diagonal), batch="leading",
-    words="The lower triangle of the gradient.",
-)  # fmt: skip
-upper: Linear = declare(
-    "triu", lambda self, diagonal: arrays.layout.triu(self, diagonal), lambda g,
-    diagonal: upper(g, diagonal=diagonal), batch="leading",
-    words="The upper triangle of the gradient.",
-)  # fmt: skip
+def _triangle(
+    name: str, word: str, limit: str, keep: Callable[..., Any], shown: str
+) -> tuple[Linear, Callable[..., Any]]:
+    """The operation and the function ``tril`` or ``triu``."""
+    operation: Linear = declare(
+        name, lambda self, diagonal: keep(self, diagonal),
+        lambda g, diagonal: operation(g, diagonal=diagonal), batch="leading",
+        words=f"The {word} triangle of the gradient.",
+    )  # fmt: skip
 
+    def triangle(input: Any, diagonal: int = 0) -> Any:
+        if not hasattr(diagonal, "__index__"):
+            raise TypeError(
+                f"{name}(): argument 'diagonal' (position 1) must be int, not "
+                f"{type(diagonal).__name__}"
+            )
+        if len(input.shape) < 2:
+            raise RuntimeError(f"{name}: input tensor must have at least 2 dimensions")
+        return operation(input, diagonal=operator.index(diagonal))
 
-def _as_diagonal(name: str, input: Any, diagonal: Any) -> int:
-    if not hasattr(diagonal, "__index__"):
-        raise TypeError(
-            f"{name}(): argument 'diagonal' (position 1) must be int, not {type(diagonal).__name__}"
-        )
-    if len(input.shape) < 2:
-        raise RuntimeError(f"{name}: input tensor must have at least 2 dimensions")
-    return operator.index(diagonal)
-
-
-@public("torch method", in_place=True, out="same")
-def tril(input: Any, diagonal: int = 0) -> Any:
-    """Keeps the lower triangle of matrices and sets the other elements to zero.
+    doc = f"""Keeps the {word} triangle of matrices and sets the other elements to zero.
 
     Args:
         input: A matrix, or a batch of matrices.
-        diagonal: The highest diagonal to keep: 0 is the main diagonal, positive numbers are above
+        diagonal: The {limit} diagonal to keep: 0 is the main diagonal, positive numbers are above
             it, negative ones below.
 
     Example:
-        >>> torch.tril(torch.tensor([[1, 2], [3, 4]]))
-        tensor([[1, 0],
-                [3, 4]])
+        >>> torch.{name}(torch.tensor([[1, 2], [3, 4]]))
+        {shown}
     """
-    return lower(input, diagonal=_as_diagonal("tril", input, diagonal))
+    face = public("torch method", in_place=True, out="same")
+    return operation, face(named(triangle, name, doc))
 
 
-@public("torch method", in_place=True, out="same")
-def triu(input: Any, diagonal: int = 0) -> Any:
-    """Keeps the upper triangle of matrices and sets the other elements to zero.
-
-    Args:
-        input: A matrix, or a batch of matrices.
-        diagonal: The lowest diagonal to keep: 0 is the main diagonal, positive numbers are above
-            it, negative ones below.
-
-    Example:
-        >>> torch.triu(torch.tensor([[1, 2], [3, 4]]))
-        tensor([[1, 2],
-                [0, 4]])
-    """
-    return upper(input, diagonal=_as_diagonal("triu", input, diagonal))
+lower, tril = _triangle(
+    "tril", "lower", "highest", arrays.layout.tril,
+    "tensor([[1, 0],\n                [3, 4]])",
+)  # fmt: skip
+upper, triu = _triangle(
+    "triu", "upper", "lowest", arrays.layout.triu,
+    "tensor([[1, 2],\n                [0, 4]])",
+)  # fmt: skip
 
 
 @public("linalg.diagonal")

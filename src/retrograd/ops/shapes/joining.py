@@ -15,7 +15,8 @@ from retrograd.ops._batching import BatchLevel
 from retrograd.ops._batching_declarations import own
 from retrograd.ops._dims import as_shape, is_integer, numel, one_dim
 from retrograd.ops._operation import Linear, Operation, raw
-from retrograd.ops._public import public
+from retrograd.ops._public import named, public
+from retrograd.ops._sections import like
 from retrograd.ops._words import CUT
 from retrograd.ops.shapes import reshaping, slicing
 from retrograd.ops.shapes.masks import masked_select_at
@@ -63,11 +64,9 @@ def tensor_split(
         starts = [n * least + min(n, longer) for n in range(count + 1)]
     else:
         starts = [0, *as_shape((how,)), size]
-    return tuple([_piece(input, plain, start, end) for start, end in pairwise(starts)])
-
-
-def _piece(input: Any, dim: int, start: int, end: int) -> Any:
-    return linear.slice_(input, where=(slice(None),) * dim + (slice(start, end),))
+    before = (slice(None),) * plain
+    pieces = [(*before, slice(start, end)) for start, end in pairwise(starts)]
+    return tuple([linear.slice_(input, where=piece) for piece in pieces])
 
 
 def _as_numbers(how: Any) -> Any:
@@ -107,9 +106,8 @@ def _splitter(
                 )
         return tensor_split(input, indices_or_sections, along)
 
-    split.__name__ = split.__qualname__ = name
     where = "dimension 1, or dimension 0 if it is 1-D" if least == 1 else f"dimension {dim}"
-    split.__doc__ = f"""Splits a tensor along {where}.
+    doc = f"""Splits a tensor along {where}.
 
 Args:
     input: The input tensor, with at least {least} dimension{"s"[: least > 1]}.
@@ -121,7 +119,7 @@ Returns:
 Example:
     >>> {example}
 """
-    return public("torch method")(split)
+    return public("torch method")(named(split, name, doc))
 
 
 hsplit = _splitter(
@@ -139,9 +137,20 @@ dsplit = _splitter(
 # -- stacking --------------------------------------------------------------------------------
 
 
-@public("torch")
-def atleast_1d(*tensors: Any) -> Any:
-    """Gives tensors without dimensions one dimension of size 1.
+def _at_least(
+    ndim: int, change: Callable[[Any], Any], summary: str, example: str
+) -> Callable[..., Any]:
+    """``atleast_1d`` and its kin: ``change`` of each tensor."""
+
+    def atleast(*tensors: Any) -> Any:
+        if len(tensors) == 1 and hasattr(tensors[0], "shape"):
+            return change(tensors[0])
+        if len(tensors) == 1:
+            tensors = tuple(tensors[0])
+        return tuple([change(x) for x in tensors])
+
+    name = f"atleast_{ndim}d"
+    doc = f"""{summary}
 
     Args:
         *tensors: One or several tensors, or one sequence of tensors.
@@ -150,52 +159,9 @@ def atleast_1d(*tensors: Any) -> Any:
         A tensor if one was given, or else a tuple of tensors.
 
     Example:
-        >>> torch.atleast_1d(torch.tensor(5))
-        tensor([5])
+        >>> torch.{name}{example}
     """
-    return _each(tensors, lambda x: x if x.shape else reshaping.reshape(x, (1,)))
-
-
-@public("torch")
-def atleast_2d(*tensors: Any) -> Any:
-    """Gives tensors with fewer than two dimensions leading dimensions of size 1.
-
-    Args:
-        *tensors: One or several tensors, or one sequence of tensors.
-
-    Returns:
-        A tensor if one was given, or else a tuple of tensors.
-
-    Example:
-        >>> torch.atleast_2d(torch.tensor([1, 2]))
-        tensor([[1, 2]])
-    """
-    return _each(tensors, _with_2d)
-
-
-@public("torch")
-def atleast_3d(*tensors: Any) -> Any:
-    """Gives tensors with fewer than three dimensions further dimensions of size 1.
-
-    Args:
-        *tensors: One or several tensors, or one sequence of tensors.
-
-    Returns:
-        A tensor if one was given, or else a tuple of tensors.
-
-    Example:
-        >>> torch.atleast_3d(torch.tensor([1, 2])).shape
-        torch.Size([1, 2, 1])
-    """
-    return _each(tensors, _with_3d)
-
-
-def _each(tensors: tuple[Any, ...], change: Callable[[Any], Any]) -> Any:
-    if len(tensors) == 1 and hasattr(tensors[0], "shape"):
-        return change(tensors[0])
-    if len(tensors) == 1:
-        tensors = tuple(tensors[0])
-    return tuple([change(x) for x in tensors])
+    return public("torch")(named(atleast, name, doc))
 
 
 def _with_2d(x: Any) -> Any:
@@ -212,6 +178,21 @@ def _with_3d(x: Any) -> Any:
     return x if x.shape else reshaping.reshape(x, (1, 1, 1))
 
 
+atleast_1d = _at_least(
+    1, lambda x: x if x.shape else reshaping.reshape(x, (1,)),
+    "Gives tensors without dimensions one dimension of size 1.",
+    "(torch.tensor(5))\n        tensor([5])",
+)  # fmt: skip
+atleast_2d = _at_least(
+    2, _with_2d, "Gives tensors with fewer than two dimensions leading dimensions of size 1.",
+    "(torch.tensor([1, 2]))\n        tensor([[1, 2]])",
+)  # fmt: skip
+atleast_3d = _at_least(
+    3, _with_3d, "Gives tensors with fewer than three dimensions further dimensions of size 1.",
+    "(torch.tensor([1, 2])).shape\n        torch.Size([1, 2, 1])",
+)  # fmt: skip
+
+
 def _tensors(name: str, tensors: Any) -> list[Any]:
     listed = slicing.listed_tensors(name, tensors)
     if not listed:
@@ -222,9 +203,6 @@ def _tensors(name: str, tensors: Any) -> list[Any]:
 @public("torch", out="joined, apart")
 def hstack(tensors: Sequence[Any]) -> Any:
     """Concatenates tensors horizontally: along dimension 1, or along dimension 0 if they are 1-D.
-
-    Args:
-        tensors: A sequence of tensors.
 
     Returns:
         The concatenated tensor.
@@ -241,9 +219,6 @@ def hstack(tensors: Sequence[Any]) -> Any:
 def vstack(tensors: Sequence[Any]) -> Any:
     """Concatenates tensors vertically: along dimension 0, 1-D tensors as rows.
 
-    Args:
-        tensors: A sequence of tensors.
-
     Returns:
         The concatenated tensor, with at least two dimensions.
 
@@ -259,9 +234,6 @@ def vstack(tensors: Sequence[Any]) -> Any:
 def dstack(tensors: Sequence[Any]) -> Any:
     """Concatenates tensors in depth: along dimension 2.
 
-    Args:
-        tensors: A sequence of tensors.
-
     Returns:
         The concatenated tensor, with at least three dimensions.
 
@@ -276,9 +248,6 @@ def dstack(tensors: Sequence[Any]) -> Any:
 @public("torch", out="joined, apart")
 def column_stack(tensors: Sequence[Any]) -> Any:
     """Concatenates tensors horizontally, 1-D tensors as columns.
-
-    Args:
-        tensors: A sequence of tensors.
 
     Returns:
         The concatenated tensor, with at least two dimensions.
@@ -466,15 +435,12 @@ def combinations(input: Any, r: int = 2, with_replacement: bool = False) -> Any:
 # -- pieces that are no views ----------------------------------------------------------------
 
 # As split, but for all that anybody can tell no views: whoever calls these vouches for it.
-unsafe_pieces = Linear(
-    "unsafe_split", linear._split, inputs=("self",), rules={"self": linear._split_transpose},
-    outputs=(),
-    words=CUT,
-)  # fmt: skip
-unsafe_pieces_of_sizes = Linear(
-    "unsafe_split_with_sizes", linear._split, inputs=("self",),
-    rules={"self": linear._split_transpose}, outputs=(),
-    words=CUT,
+unsafe_pieces, unsafe_pieces_of_sizes = (
+    Linear(
+        name, linear._split, inputs=("self",), rules={"self": linear._split_transpose}, outputs=(),
+        words=CUT,
+    )
+    for name in ("unsafe_split", "unsafe_split_with_sizes")
 )  # fmt: skip
 
 
@@ -524,6 +490,7 @@ def unsafe_split(input: Any, split_size: int, dim: int = 0) -> tuple[Any, ...]:
 
 
 @public("torch method")
+@like(unsafe_split)
 def unsafe_split_with_sizes(
     input: Any, split_sizes: Sequence[int], dim: int = 0
 ) -> tuple[Any, ...]:
@@ -534,10 +501,6 @@ def unsafe_split_with_sizes(
 
     Args:
         split_sizes: The sizes of the pieces along ``dim``, which must add up to its size.
-        dim: The dimension to split.
-
-    Returns:
-        A tuple of tensors.
 
     Example:
         >>> torch.unsafe_split_with_sizes(torch.arange(3), [1, 2])
@@ -548,6 +511,7 @@ def unsafe_split_with_sizes(
 
 
 @public("torch method")
+@like(unsafe_split)
 def unsafe_chunk(input: Any, chunks: int, dim: int = 0) -> tuple[Any, ...]:
     """Splits a tensor into a number of pieces that autograd does not treat as views of it.
 
@@ -556,10 +520,6 @@ def unsafe_chunk(input: Any, chunks: int, dim: int = 0) -> tuple[Any, ...]:
 
     Args:
         chunks: The number of pieces.
-        dim: The dimension to split.
-
-    Returns:
-        A tuple of tensors.
 
     Example:
         >>> torch.unsafe_chunk(torch.arange(3), 2)

@@ -68,24 +68,6 @@ def ravel(input: Any) -> Any:
     return linear.view(input.contiguous(), size=(numel(input.shape),))
 
 
-@public("torch method")
-def swapdims(input: Any, dim0: int, dim1: int) -> Any:
-    """Swaps two dimensions; the same as ``transpose``.
-
-    Args:
-        dim0: The first dimension.
-        dim1: The second dimension.
-
-    Returns:
-        A view of ``input`` with the two dimensions swapped.
-
-    Example:
-        >>> torch.swapdims(torch.zeros(2, 3), 0, 1).shape
-        torch.Size([3, 2])
-    """
-    return reshaping.transpose(input, dim0, dim1)
-
-
 @public("torch method", in_place=True)
 def swapaxes(input: Any, axis0: int, axis1: int) -> Any:
     """Swaps two dimensions; the same as ``transpose``.
@@ -177,8 +159,8 @@ roll_by: Linear = declare(
     words="The gradient is rolled back.",
 )  # fmt: skip
 rot90_by: Linear = declare(
-    "rot90", lambda self, k, dims: arrays.layout.rot90(self, k, dims), lambda g, k,
-    dims: rot90_by(g, k=-k, dims=dims),
+    "rot90", lambda self, k, dims: arrays.layout.rot90(self, k, dims),
+    lambda g, k, dims: rot90_by(g, k=-k, dims=dims),
 )  # fmt: skip
 
 

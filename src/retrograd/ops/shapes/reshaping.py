@@ -154,7 +154,7 @@ def flatten(self: Any, start_dim: int = 0, end_dim: int = -1) -> Any:
     return linear.reshape(self, (*shape[:start], joined, *shape[end + 1 :]))
 
 
-@public("torch method", in_place="method method.swapdims")
+@public("torch method", alias="swapdims", in_place=True)
 def transpose(self: Any, dim0: int, dim1: int) -> Any:
     """Swaps two dimensions.
 
