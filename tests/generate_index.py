@@ -59,10 +59,18 @@ def text() -> str:
     """The file, with the index put in."""
     lines = [BEGINNING]
     for module, spaces in index().items():
+        groups: dict[str, list[str]] = {}
+        for name in dict.fromkeys(name for names in spaces.values() for name in names):
+            found = [s for s in _public.NAMESPACES if name in spaces.get(s, ())]
+            groups.setdefault(" ".join(found), []).append(name)
+        whole = ", ".join(f'"{found}": "{" ".join(names)}"' for found, names in groups.items())
+        if len(whole) + len(module) < 85:
+            lines.append(f'    "{module}": {{{whole}}},')
+            continue
         lines.append(f'    "{module}": {{')
-        for space in (s for s in _public.NAMESPACES if s in spaces):
-            first, *rest = _filled(spaces[space])
-            lines.append(f'        "{space}": "{first}"' + ("" if rest else ","))
+        for found, names in groups.items():
+            first, *rest = _filled(names, len(found))
+            lines.append(f'        "{found}": "{first}"' + ("" if rest else ","))
             for number, line in enumerate(rest, 1):
                 lines.append(f'            " {line}"' + ("," if number == len(rest) else ""))
         lines.append("    },")
@@ -70,11 +78,11 @@ def text() -> str:
     return before + "\n".join(lines) + "\n" + END + after.partition(END)[2]
 
 
-def _filled(names: list[str]) -> list[str]:
-    """Names in lines that are not too long."""
+def _filled(names: list[str], taken: int) -> list[str]:
+    """Names in lines that are not too long. Of the first one, a part is taken."""
     lines = [""]
     for name in names:
-        if len(lines[-1]) + len(name) > 70:
+        if len(lines[-1]) + len(name) > (80 - taken if len(lines) == 1 else 80):
             lines.append(name)
         else:
             lines[-1] = f"{lines[-1]} {name}".strip()

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import retrograd as torch
@@ -19,8 +20,7 @@ from retrograd.numpy_protocols._arguments import (
     floating,
     refuse,
 )
-
-_NONE: Any = object()  # where None means something
+from retrograd.ops._public import named
 
 
 def _masked(a: Any, where: Any, otherwise: Any) -> Any:
@@ -197,33 +197,21 @@ def _quantile(
     return result.reshape(*q.shape, *result.shape[1:])
 
 
-def _share(q: Any) -> Any:
-    """A percentage as a share of one, in double precision."""
-    return array(q).to(torch.float64) / 100
+def _quantiles(name: str, ours: str, percent: bool) -> Callable[..., Any]:
+    def quantile(a: Any, q: Any, axis: Axis = None, out: Any = None, overwrite_input: bool = False,
+                 method: str = "linear", keepdims: bool = False, *,
+                 weights: Any = None) -> Any:  # fmt: skip
+        if percent:  # as a share of one, in double precision
+            q = array(q).to(torch.float64) / 100
+        return _quantile(ours, a, q, axis, method, keepdims, weights)
+
+    return named(quantile, name, None)
 
 
-def quantile(a: Any, q: Any, axis: Axis = None, out: Any = None, overwrite_input: bool = False,
-             method: str = "linear", keepdims: bool = False, *,
-             weights: Any = None) -> Any:  # fmt: skip
-    return _quantile("quantile", a, q, axis, method, keepdims, weights)
-
-
-def percentile(a: Any, q: Any, axis: Axis = None, out: Any = None, overwrite_input: bool = False,
-               method: str = "linear", keepdims: bool = False, *,
-             weights: Any = None) -> Any:  # fmt: skip
-    return _quantile("quantile", a, _share(q), axis, method, keepdims, weights)
-
-
-def nanquantile(a: Any, q: Any, axis: Axis = None, out: Any = None, overwrite_input: bool = False,
-                method: str = "linear", keepdims: bool = False, *,
-             weights: Any = None) -> Any:  # fmt: skip
-    return _quantile("nanquantile", a, q, axis, method, keepdims, weights)
-
-
-def nanpercentile(a: Any, q: Any, axis: Axis = None, out: Any = None, overwrite_input: bool = False,
-                  method: str = "linear", keepdims: bool = False, *,
-             weights: Any = None) -> Any:  # fmt: skip
-    return _quantile("nanquantile", a, _share(q), axis, method, keepdims, weights)
+quantile = _quantiles("quantile", "quantile", False)
+percentile = _quantiles("percentile", "quantile", True)
+nanquantile = _quantiles("nanquantile", "nanquantile", False)
+nanpercentile = _quantiles("nanpercentile", "nanquantile", True)
 
 
 def median(a: Any, axis: Axis = None, out: Any = None, overwrite_input: bool = False,

@@ -118,6 +118,10 @@ def declare(
         raise ValueError(f"{name}: out={out!r} is none of {[*OUT]}")
     if accepts and accepts not in ACCEPTS:
         raise ValueError(f"{name}: accepts={accepts!r} is none of {[*ACCEPTS]}")
+    if in_place and not public and not is_operation:
+        from retrograd.ops._sections import sections
+
+        sections("Returns:\n    ``input`` itself.\n")(target)
     face = Face(name, target, doc, out, accepts, is_operation, axis, announces, False)
     _enter(face, public, (name, *alias.split()))
     if in_place:

@@ -110,9 +110,6 @@ def uniform(self: Any, *bounds: float, generator: Any = None, **named: Any) -> A
     Args:
         *bounds: The bounds ``from`` and ``to``. The defaults are 0 and 1.
         **named: The bounds ``from`` and ``to``, passed by keyword.
-
-    Returns:
-        ``input`` itself.
     """
     low, high = _arguments(bounds, named, {"from": 0.0, "to": 1.0})
     generator = checked_over(self, "uniform_", generator)
@@ -128,9 +125,6 @@ def normal_in_place(
     Args:
         mean: The mean.
         std: The standard deviation.
-
-    Returns:
-        ``input`` itself.
     """
     generator = checked_over(self, "normal_", generator)
     return normal_over(self, mean=float(mean), std=float(std), generator=generator)
@@ -142,9 +136,6 @@ def exponential(self: Any, lambd: float = 1.0, *, generator: Any = None) -> Any:
 
     Args:
         lambd: The rate; the mean is its reciprocal.
-
-    Returns:
-        ``input`` itself.
     """
     return exponential_over(
         self, arguments=(float(lambd),), generator=checked_over(self, "exponential_", generator)
@@ -158,9 +149,6 @@ def cauchy(self: Any, median: float = 0.0, sigma: float = 1.0, *, generator: Any
     Args:
         median: The median.
         sigma: The scale, which is half the interquartile range.
-
-    Returns:
-        ``input`` itself.
     """
     return cauchy_over(
         self,
@@ -176,9 +164,6 @@ def log_normal(self: Any, mean: float = 1.0, std: float = 2.0, *, generator: Any
     Args:
         mean: The mean of the logarithm of the numbers.
         std: The standard deviation of the logarithm of the numbers.
-
-    Returns:
-        ``input`` itself.
     """
     return log_normal_over(
         self,
@@ -193,9 +178,6 @@ def geometric(self: Any, p: float, *, generator: Any = None) -> Any:
 
     Args:
         p: The probability of success in each trial.
-
-    Returns:
-        ``input`` itself.
     """
     return geometric_over(
         self, arguments=(float(p),), generator=checked_over(self, "geometric_", generator)
@@ -210,9 +192,6 @@ def random(self: Any, *bounds: int, generator: Any = None, **named: Any) -> Any:
         *bounds: The bound ``to``, which is excluded, or ``from`` and ``to``. By default, the
             integers cover the range of the dtype.
         **named: The bounds ``from`` and ``to``, passed by keyword.
-
-    Returns:
-        ``input`` itself.
     """
     generator = checked_over(self, "random_", generator)
     only_to = len(bounds) == 1 and "to" not in named
@@ -307,9 +286,6 @@ def bernoulli_in_place(self: Any, p: Any = 0.5, *, generator: Any = None) -> Any
 
     Args:
         p: The probability of a one: a number or a tensor of probabilities.
-
-    Returns:
-        ``input`` itself.
     """
     generator = checked_over(self, "bernoulli_", generator)
     if isinstance(p, TensorLike):

@@ -9,6 +9,7 @@ from typing import Any
 from retrograd import arrays
 from retrograd.arrays import Raw, dtypes
 from retrograd.ops._arguments import check_int
+from retrograd.ops._public import named
 from retrograd.ops._refusals import c_name
 from retrograd.ops._sections import complete_all, like, sections
 from retrograd.tensor._creation import MEANINGS, new_tensor, numpy_dtype
@@ -51,21 +52,39 @@ Returns:
 """
 
 
-@sections(_RETURNS)
-def hann_window(window_length: int, periodic: bool = True, *, dtype: Any = None,
-                layout: Any = None, device: Any = None, pin_memory: bool = False,
-                requires_grad: bool = False) -> Tensor:  # fmt: skip
-    """Creates a Hann window: one period of a raised cosine.
+def _fixed(
+    name: str, summary: str, shape: Callable[[int, Any], Raw], example: str
+) -> Callable[..., Tensor]:
+    """A window without parameters of its own."""
 
-    Example:
-        >>> torch.hann_window(4)
-        tensor([0.0000, 0.5000, 1.0000, 0.5000])
-    """
+    def window(window_length: int, periodic: bool = True, *, dtype: Any = None,
+               layout: Any = None, device: Any = None, pin_memory: bool = False,
+               requires_grad: bool = False) -> Tensor:  # fmt: skip
+        return _window(name, window_length, periodic, shape, dtype, requires_grad, device)
 
-    def shape(count: int, wanted: Any) -> Raw:
-        return arrays.fourier.cosine_window(count, (0.5, -0.5), wanted)
+    doc = f"{summary}\n\nExample:\n    >>> torch.{name}(4){example}\n"
+    return sections(_RETURNS)(named(window, name, doc))
 
-    return _window("hann_window", window_length, periodic, shape, dtype, requires_grad, device)
+
+def _triangle(count: int, wanted: Any) -> Raw:
+    steps = arrays.arange(count, dtype=wanted) * wanted.type(2 / (count - 1))
+    return arrays.minimum(steps, wanted.type(2) - steps)
+
+
+hann_window = _fixed(
+    "hann_window", "Creates a Hann window: one period of a raised cosine.",
+    lambda count, wanted: arrays.fourier.cosine_window(count, (0.5, -0.5), wanted),
+    "\n    tensor([0.0000, 0.5000, 1.0000, 0.5000])",
+)  # fmt: skip
+blackman_window = _fixed(
+    "blackman_window", "Creates a Blackman window: a constant and two cosines.",
+    lambda count, wanted: arrays.fourier.cosine_window(count, (0.42, -0.5, 0.08), wanted),
+    "[1:]\n    tensor([0.3400, 1.0000, 0.3400])",
+)  # fmt: skip
+bartlett_window = _fixed(
+    "bartlett_window", "Creates a Bartlett window: a triangle from 0 up to 1 and down to 0.",
+    _triangle, "\n    tensor([0.0000, 0.5000, 1.0000, 0.5000])",
+)  # fmt: skip
 
 
 @sections(_RETURNS)
@@ -88,41 +107,6 @@ def hamming_window(window_length: int, periodic: bool = True, alpha: float = 0.5
         return arrays.fourier.cosine_window(count, (alpha, -beta), wanted)
 
     return _window("hamming_window", window_length, periodic, shape, dtype, requires_grad, device)
-
-
-@sections(_RETURNS)
-def blackman_window(window_length: int, periodic: bool = True, *, dtype: Any = None,
-                    layout: Any = None, device: Any = None, pin_memory: bool = False,
-                    requires_grad: bool = False) -> Tensor:  # fmt: skip
-    """Creates a Blackman window: a constant and two cosines.
-
-    Example:
-        >>> torch.blackman_window(4)[1:]
-        tensor([0.3400, 1.0000, 0.3400])
-    """
-
-    def shape(count: int, wanted: Any) -> Raw:
-        return arrays.fourier.cosine_window(count, (0.42, -0.5, 0.08), wanted)
-
-    return _window("blackman_window", window_length, periodic, shape, dtype, requires_grad, device)
-
-
-@sections(_RETURNS)
-def bartlett_window(window_length: int, periodic: bool = True, *, dtype: Any = None,
-                    layout: Any = None, device: Any = None, pin_memory: bool = False,
-                    requires_grad: bool = False) -> Tensor:  # fmt: skip
-    """Creates a Bartlett window: a triangle from 0 up to 1 and down to 0.
-
-    Example:
-        >>> torch.bartlett_window(4)
-        tensor([0.0000, 0.5000, 1.0000, 0.5000])
-    """
-
-    def shape(count: int, wanted: Any) -> Raw:
-        steps = arrays.arange(count, dtype=wanted) * wanted.type(2 / (count - 1))
-        return arrays.minimum(steps, wanted.type(2) - steps)
-
-    return _window("bartlett_window", window_length, periodic, shape, dtype, requires_grad, device)
 
 
 @sections(_RETURNS)

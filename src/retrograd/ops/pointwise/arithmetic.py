@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 from retrograd import arrays
@@ -411,37 +412,8 @@ def _in_dtype(x: Any, dtype: Any) -> Any:
 # -- x log y ---------------------------------------------------------------------------------
 
 
-def _xlogy_rule(g: Any, self: Any, other: Any) -> Any:
-    slope = _xlogy(g, other)
-    return where(logical_and(eq(self, 0), le(other, 0)), zeros_like(slope), slope)
-
-
-def _xlogy_number_rule(g: Any, self: Any, other: Any) -> Any:
-    slope = _xlogy_by(g, other=other)
-    return slope if other > 0 else where(eq(self, 0), zeros_like(slope), slope)
-
-
-_XLOGY = kernel("xlogy_cpu")
-_XLOGY_NUMBER = with_number(_XLOGY)
-_xlogy: Elementwise = elementwise(
-    "xlogy", lambda self, other: arrays.special.xlogy(self, other), _xlogy_rule,
-    lambda g, self, other: g * self / other, dtypes="float", check=_XLOGY,
-)  # fmt: skip
-_xlogy_of = Elementwise(
-    "xlogy_of_number", lambda other, self: arrays.special.xlogy(other.dtype.type(self), other),
-    inputs=("other",), node="XlogyBackward1",
-    rules={"other": lambda g, other, self: g * self / other}, dtypes="float",
-    check=_XLOGY_NUMBER,
-)  # fmt: skip
-_xlogy_by: Elementwise = elementwise(
-    "xlogy_by_number", lambda self, other: arrays.special.xlogy(self, self.dtype.type(other)),
-    _xlogy_number_rule, node="XlogyBackward2",
-    dtypes="float", check=_XLOGY_NUMBER,
-)  # fmt: skip
-xlogy = either_number(
-    "xlogy", _xlogy, _xlogy_of, _xlogy_by,
-    public="torch method special", in_place="torch method", out="cast",
-    doc="""``input * log(other)``, which is 0 where ``input`` is 0, unless ``other`` is NaN.
+_XLOG_DOC = """\
+``input * {logarithm}(other)``, which is 0 where ``input`` is 0, unless ``other`` is NaN.
 
     Args:
         input: the factor, a tensor or a number.
@@ -450,52 +422,55 @@ xlogy = either_number(
     Returns:
         A tensor of the shape that ``input`` and ``other`` broadcast to.
 
-    >>> torch.xlogy(torch.tensor([0., 2.]), torch.tensor([0., 3.]))
-    tensor([0.0000, 2.1972])
-    """,
+    >>> {call}(torch.tensor([0., 2.]), torch.tensor([0., 3.]))
+    tensor([0.0000, {shown}])
+    """
+
+
+def _times_logarithm(
+    name: str, logarithm: str, node: str, argument: Callable[[Any], Any],
+    pole: float, call: str, shown: str, **face: Any,
+) -> tuple[Elementwise, Callable[..., Any]]:  # fmt: skip
+    """``input * log(argument(other))``, where ``argument(pole)`` is 0: an operation of two tensors,
+    and the function, which takes a number for either."""
+    short = f"x{logarithm}y"
+    check = kernel(f"{short}_cpu")
+    check_number = with_number(check)
+
+    def compute(self: Any, other: Any) -> Raw:
+        return getattr(arrays.special, short)(self, other)
+
+    def rule(g: Any, self: Any, other: Any) -> Any:
+        slope = both(g, other)
+        return where(logical_and(eq(self, 0), le(other, pole)), zeros_like(slope), slope)
+
+    def rule_by_number(g: Any, self: Any, other: Any) -> Any:
+        slope = by_number(g, other=other)
+        return slope if other > pole else where(eq(self, 0), zeros_like(slope), slope)
+
+    both: Elementwise = elementwise(
+        name, lambda self, other: compute(self, other), rule,
+        lambda g, self, other: g * self / argument(other), dtypes="float", check=check,
+        node=f"{node}Backward0",
+    )  # fmt: skip
+    of_number = Elementwise(
+        f"{short}_of_number", lambda other, self: compute(other.dtype.type(self), other),
+        inputs=("other",), rules={"other": lambda g, other, self: g * self / argument(other)},
+        dtypes="float", check=check_number, node=f"{node}Backward1",
+    )  # fmt: skip
+    by_number: Elementwise = elementwise(
+        f"{short}_by_number", lambda self, other: compute(self, self.dtype.type(other)),
+        rule_by_number, dtypes="float", check=check_number, node=f"{node}Backward2",
+    )  # fmt: skip
+    doc = _XLOG_DOC.format(logarithm=logarithm, call=call, shown=shown)
+    return both, either_number(name, both, of_number, by_number, doc, out="cast", **face)
+
+
+_xlogy, xlogy = _times_logarithm(
+    "xlogy", "log", "Xlogy", lambda y: y, 0, "torch.xlogy", "2.1972",
+    public="torch method special", in_place="torch method",
 )  # fmt: skip
-
-
-def _xlog1py_rule(g: Any, self: Any, other: Any) -> Any:
-    slope = _xlog1py(g, other)
-    return where(logical_and(eq(self, 0), le(other, -1)), zeros_like(slope), slope)
-
-
-def _xlog1py_number_rule(g: Any, self: Any, other: Any) -> Any:
-    slope = _xlog1py_by(g, other=other)
-    return slope if other > -1 else where(eq(self, 0), zeros_like(slope), slope)
-
-
-_XLOG1PY = kernel("xlog1py_cpu")
-_XLOG1PY_NUMBER = with_number(_XLOG1PY)
-_xlog1py: Elementwise = elementwise(
-    "special_xlog1py", lambda self, other: arrays.special.xlog1py(self, other), _xlog1py_rule,
-    lambda g, self, other: g * self / (other + 1), dtypes="float", check=_XLOG1PY,
-    node="SpecialXlog1PyBackward0",
-)  # fmt: skip
-_xlog1py_of = Elementwise(
-    "xlog1py_of_number", lambda other, self: arrays.special.xlog1py(other.dtype.type(self), other),
-    inputs=("other",), node="SpecialXlog1PyBackward1",
-    rules={"other": lambda g, other, self: g * self / (other + 1)}, dtypes="float",
-    check=_XLOG1PY_NUMBER,
-)  # fmt: skip
-_xlog1py_by: Elementwise = elementwise(
-    "xlog1py_by_number",
-    lambda self, other: arrays.special.xlog1py(self, self.dtype.type(other)), _xlog1py_number_rule,
-    node="SpecialXlog1PyBackward2", dtypes="float", check=_XLOG1PY_NUMBER,
-)  # fmt: skip
-xlog1py = either_number(
-    "special_xlog1py", _xlog1py, _xlog1py_of, _xlog1py_by, public="special.xlog1py", out="cast",
-    doc="""``input * log1p(other)``, which is 0 where ``input`` is 0, unless ``other`` is NaN.
-
-    Args:
-        input: the factor, a tensor or a number.
-        other: the argument of the logarithm, a tensor, or a number if ``input`` is a tensor.
-
-    Returns:
-        A tensor of the shape that ``input`` and ``other`` broadcast to.
-
-    >>> torch.special.xlog1py(torch.tensor([0., 2.]), torch.tensor([0., 3.]))
-    tensor([0.0000, 2.7726])
-    """,
+_xlog1py, xlog1py = _times_logarithm(
+    "special_xlog1py", "log1p", "SpecialXlog1Py", lambda y: y + 1, -1,
+    "torch.special.xlog1py", "2.7726", public="special.xlog1py",
 )  # fmt: skip

@@ -13,13 +13,15 @@ from retrograd.arrays import Raw
 from retrograd.arrays import _special as special
 from retrograd.ops._arguments import invalid_combination, is_number
 from retrograd.ops._operation import elementwise
-from retrograd.ops._public import public
+from retrograd.ops._public import named, public
 from retrograd.ops.pointwise.special import no_half
 
 _NO_DEGREE = 2.0**63  # from which on, as for NaN, the integer that C makes of it is negative
 
 
-def _polynomial(name: str, polynomial: Any, summary: str, example: str) -> Any:
+def _polynomial(name: str, what: str, values: str) -> None:
+    polynomial = getattr(special, name.replace("_polynomial", ""))
+
     def forward(self: Raw, n: Raw, order: int) -> Raw:
         return polynomial(self, arrays.where(abs(n) < _NO_DEGREE, n, -1.0), order)
 
@@ -34,8 +36,7 @@ def _polynomial(name: str, polynomial: Any, summary: str, example: str) -> Any:
             raise invalid_combination(f"special_{name}", x, n)
         return operation(x, n, order=0)
 
-    function.__name__ = function.__qualname__ = name
-    function.__doc__ = f"""{summary}
+    doc = f"""The {what} of degree ``n``.
 
     Args:
         x: where to evaluate the polynomial, a tensor, or a number if ``n`` is a tensor.
@@ -46,68 +47,29 @@ def _polynomial(name: str, polynomial: Any, summary: str, example: str) -> Any:
 
     Example:
         >>> torch.special.{name}(torch.tensor([0.5, 2.0]), 2)
-        {example}
+        tensor([{values}])
     """
-    return public("special", out="cast")(function)
+    public("special", out="cast")(named(function, name, doc))
 
 
-chebyshev_polynomial_t = _polynomial(
-    "chebyshev_polynomial_t", special.chebyshev_t,
-    "The Chebyshev polynomial of the first kind, of degree ``n``.",
-    "tensor([-0.5000,  7.0000])",
-)  # fmt: skip
-chebyshev_polynomial_u = _polynomial(
-    "chebyshev_polynomial_u", special.chebyshev_u,
-    "The Chebyshev polynomial of the second kind, of degree ``n``.",
-    "tensor([ 0., 15.])",
-)  # fmt: skip
-chebyshev_polynomial_v = _polynomial(
-    "chebyshev_polynomial_v", special.chebyshev_v,
-    "The Chebyshev polynomial of the third kind, of degree ``n``.",
-    "tensor([-1., 11.])",
-)  # fmt: skip
-chebyshev_polynomial_w = _polynomial(
-    "chebyshev_polynomial_w", special.chebyshev_w,
-    "The Chebyshev polynomial of the fourth kind, of degree ``n``.",
-    "tensor([ 1., 19.])",
-)  # fmt: skip
-shifted_chebyshev_polynomial_t = _polynomial(
-    "shifted_chebyshev_polynomial_t", special.shifted_chebyshev_t,
-    "The shifted Chebyshev polynomial of the first kind, of degree ``n``.",
-    "tensor([-1., 17.])",
-)  # fmt: skip
-shifted_chebyshev_polynomial_u = _polynomial(
-    "shifted_chebyshev_polynomial_u", special.shifted_chebyshev_u,
-    "The shifted Chebyshev polynomial of the second kind, of degree ``n``.",
-    "tensor([-1., 35.])",
-)  # fmt: skip
-shifted_chebyshev_polynomial_v = _polynomial(
-    "shifted_chebyshev_polynomial_v", special.shifted_chebyshev_v,
-    "The shifted Chebyshev polynomial of the third kind, of degree ``n``.",
-    "tensor([-1., 29.])",
-)  # fmt: skip
-shifted_chebyshev_polynomial_w = _polynomial(
-    "shifted_chebyshev_polynomial_w", special.shifted_chebyshev_w,
-    "The shifted Chebyshev polynomial of the fourth kind, of degree ``n``.",
-    "tensor([-1., 41.])",
-)  # fmt: skip
-hermite_polynomial_h = _polynomial(
-    "hermite_polynomial_h", special.hermite_h,
-    "The physicists' Hermite polynomial of degree ``n``.",
-    "tensor([-1., 14.])",
-)  # fmt: skip
-hermite_polynomial_he = _polynomial(
-    "hermite_polynomial_he", special.hermite_he,
-    "The probabilists' Hermite polynomial of degree ``n``.",
-    "tensor([-0.7500,  3.0000])",
-)  # fmt: skip
-laguerre_polynomial_l = _polynomial(
-    "laguerre_polynomial_l", special.laguerre_l,
-    "The Laguerre polynomial of degree ``n``.",
-    "tensor([ 0.1250, -1.0000])",
-)  # fmt: skip
-legendre_polynomial_p = _polynomial(
-    "legendre_polynomial_p", special.legendre_p,
-    "The Legendre polynomial of degree ``n``.",
-    "tensor([-0.1250,  5.5000])",
-)  # fmt: skip
+# What each is, and its values of degree 2 at 0.5 and 2.
+_POLYNOMIALS = {
+    "chebyshev_polynomial_t": ("Chebyshev polynomial of the first kind,", "-0.5000,  7.0000"),
+    "chebyshev_polynomial_u": ("Chebyshev polynomial of the second kind,", " 0., 15."),
+    "chebyshev_polynomial_v": ("Chebyshev polynomial of the third kind,", "-1., 11."),
+    "chebyshev_polynomial_w": ("Chebyshev polynomial of the fourth kind,", " 1., 19."),
+    "shifted_chebyshev_polynomial_t": (
+        "shifted Chebyshev polynomial of the first kind,", "-1., 17."),
+    "shifted_chebyshev_polynomial_u": (
+        "shifted Chebyshev polynomial of the second kind,", "-1., 35."),
+    "shifted_chebyshev_polynomial_v": (
+        "shifted Chebyshev polynomial of the third kind,", "-1., 29."),
+    "shifted_chebyshev_polynomial_w": (
+        "shifted Chebyshev polynomial of the fourth kind,", "-1., 41."),
+    "hermite_polynomial_h": ("physicists' Hermite polynomial", "-1., 14."),
+    "hermite_polynomial_he": ("probabilists' Hermite polynomial", "-0.7500,  3.0000"),
+    "laguerre_polynomial_l": ("Laguerre polynomial", " 0.1250, -1.0000"),
+    "legendre_polynomial_p": ("Legendre polynomial", "-0.1250,  5.5000"),
+}  # fmt: skip
+for _name, _declared in _POLYNOMIALS.items():
+    _polynomial(_name, *_declared)

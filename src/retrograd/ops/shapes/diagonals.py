@@ -232,9 +232,6 @@ def fill_diagonal(input: Any, fill_value: Any, wrap: bool = False) -> Any:
         input: A tensor with at least two dimensions.
         fill_value: The number.
         wrap: Whether the diagonal starts again below the square part of a tall matrix.
-
-    Returns:
-        ``input`` itself.
     """
     shape = tuple(input.shape)
     if len(shape) < 2:
