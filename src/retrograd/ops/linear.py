@@ -251,7 +251,7 @@ def _put_zeros(self: Raw, shape: tuple[int, ...], where: tuple[Any, ...]) -> Raw
     return arrays.put_slice(shape, where, self)
 
 
-select = linear(
+select: Linear = linear(
     "select", lambda self, dim, index: arrays.writable(self)[(slice(None),) * dim + (index, ...)],
     lambda g, shape, dim, index: put_zeros(
         g, shape=tuple(shape), where=(slice(None),) * dim + (index, ...)
