@@ -42,12 +42,10 @@ zeros_like: Constant = constant(
 )
 
 
-def _cast(self: Raw, dtype: Any) -> Raw:
-    return arrays.copy(self) if self.dtype == dtype else arrays.cast(self, dtype)
-
-
 to_dtype: Linear = linear(
-    "to_dtype", _cast, lambda g: g, node="ToCopyBackward0", adjoint=True, broadcasts=True,
+    "to_dtype",
+    lambda self, dtype: arrays.copy(self) if self.dtype == dtype else arrays.cast(self, dtype),
+    lambda g: g, node="ToCopyBackward0", adjoint=True, broadcasts=True,
     dtypes="free", rearranges=True,
     words="Only the dtype changes: the gradient passes, in the dtype of the input.",
 )  # fmt: skip

@@ -16,10 +16,6 @@ from retrograd.ops._operation import TensorLike, raw, reduction
 # -- products --------------------------------------------------------------------------------
 
 
-def _prod(self: Raw) -> Raw:
-    return arrays.statistics.prod(self, None, False)
-
-
 def _prod_dim(self: Raw, dim: int, keepdim: bool) -> Raw:
     return arrays.statistics.prod(self, dim if self.ndim else None, keepdim)
 
@@ -74,7 +70,8 @@ def _any_zero(x: Any) -> bool:
 
 
 prod_all = reduction(
-    "prod", _prod, _prod_rule, dtypes="sum", batch=AllElements("prod_dim", row=1),
+    "prod", lambda self: arrays.statistics.prod(self, None, False), _prod_rule, dtypes="sum",
+    batch=AllElements("prod_dim", row=1),
     words="Each element gets the gradient times the product of all the others.",
 )  # fmt: skip
 prod_dim = reduction("prod_dim", _prod_dim, _prod_dim_rule, node="ProdBackward1", dtypes="sum")

@@ -35,10 +35,6 @@ from retrograd.ops.algebra.triangular import check_fit, triangular_solved
 from retrograd.ops.copies import conj
 
 
-def _lu_factor(A: Raw, pivot: bool = True) -> tuple[Raw, Raw, Raw]:
-    return arrays.linalg.lu_factor(A)
-
-
 def _lu_gradient(gl: Any, gu: Any, L: Any, U: Any) -> Any:
     """The gradient of ``L @ U`` by those of L and U, either of which may be None."""
     m, n = L.shape[-2], U.shape[-1]
@@ -152,7 +148,7 @@ def _in_one_array(L: Any, U: Any) -> Any:
 
 
 lu_factored = Operation(
-    "linalg_lu_factor_ex", _lu_factor, inputs=("A",),
+    "linalg_lu_factor_ex", lambda A, pivot=True: arrays.linalg.lu_factor(A), inputs=("A",),
     rules={"A": lambda g, LU, pivots: factor_gradient(g[0], LU, pivots)},
     outputs=("LU", "pivots", "info"), batch="leading",
     jvp=lambda t, LU, pivots: (factor_tangent(t, LU, pivots), None, None),

@@ -218,10 +218,6 @@ def triangular_solve(
 # -- positive definite matrices --------------------------------------------------------------
 
 
-def _cholesky(self: Raw, upper: bool = False) -> tuple[Raw, Raw]:
-    return arrays.linalg.cholesky(self, upper)
-
-
 def _cholesky_rule(g: Any, L: Any, upper: bool) -> Any:
     """The gradient as for all of a Hermitian matrix, though only one triangle of it is read."""
     g, L = (adjoint(g), adjoint(L)) if upper else (g, L)
@@ -249,7 +245,8 @@ def _older_cholesky(self: Raw, upper: bool = False) -> Raw:
 
 
 linalg_cholesky = Operation(
-    "linalg_cholesky_ex", _cholesky, inputs=("self",),
+    "linalg_cholesky_ex", lambda self, upper=False: arrays.linalg.cholesky(self, upper),
+    inputs=("self",),
     rules={"self": lambda g, L, upper: _cholesky_rule(g[0], L, upper)}, outputs=("L", "info"),
     adjoint=True, batch="leading", jvp=lambda t, L, upper: (_cholesky_tangent(t, L, upper), None),
     reason="a matrix decomposition: no expression in other operations gives the factors",
@@ -350,10 +347,6 @@ def cholesky_of_torch(input: Any, upper: bool = False) -> Any:
     return older_cholesky(input, upper=bool(upper))
 
 
-def _cholesky_solve(self: Raw, input2: Raw, upper: bool = False) -> Raw:
-    return arrays.linalg.cholesky_solve(self, input2, upper)
-
-
 def _cholesky_solve_rule(
     g: Any, self: Any, input2: Any, result: Any, upper: bool, needs: Any
 ) -> list[Any]:
@@ -386,7 +379,9 @@ def _cholesky_solve_tangent(t: Any, input2: Any, result: Any, upper: bool = Fals
 
 
 solved_by_cholesky: Operation = Operation(
-    "cholesky_solve", _cholesky_solve, inputs=("self", "input2"), joint=_cholesky_solve_rule,
+    "cholesky_solve",
+    lambda self, input2, upper=False: arrays.linalg.cholesky_solve(self, input2, upper),
+    inputs=("self", "input2"), joint=_cholesky_solve_rule,
     adjoint=True, jvp=_cholesky_solve_tangent, batch=Leading((2, 2), right_sides=0),
     reason="its rules share the solution of a system",
 )  # fmt: skip

@@ -26,13 +26,6 @@ from retrograd.ops.reductions import basic as reductions
 Lengths = tuple[int, ...]  # an array, or what stands for one, if they differ between entries
 
 
-def _ctc(
-    log_probs: Raw, targets: Raw, input_lengths: Lengths, target_lengths: Lengths, blank: int,
-    zero_infinity: bool,
-) -> tuple[Raw, Raw]:  # fmt: skip
-    return arrays.sequences.ctc(log_probs, targets, input_lengths, target_lengths, blank)
-
-
 def _ctc_backward(
     grad_output: Raw, log_probs: Raw, losses: Raw, log_alpha: Raw, targets: Raw,
     lengths: tuple[Lengths, Lengths], blank: int, zero_infinity: bool,
@@ -88,7 +81,10 @@ ctc_backward = undifferentiable(
     batch=_ctc_backward_of_many,
 )  # fmt: skip
 ctc_op = Reduction(
-    "ctc_loss", _ctc, inputs=("log_probs", "targets"), outputs=("result0", "result1"),
+    "ctc_loss",
+    lambda log_probs, targets, input_lengths, target_lengths, blank, zero_infinity:
+        arrays.sequences.ctc(log_probs, targets, input_lengths, target_lengths, blank),
+    inputs=("log_probs", "targets"), outputs=("result0", "result1"),
     rules={"log_probs": _ctc_rule}, reduced=(0, 2), batch=_ctc_of_many,
     check=lambda log_probs, targets, **options: kernel("ctc_loss_cpu", "biucV")(log_probs),
 )  # fmt: skip

@@ -30,12 +30,11 @@ from retrograd.ops.networks._spatial import spatial
 # -- elements at indices of an image ---------------------------------------------------------
 
 
-def _put_in_images(self: Raw, like: Raw, indices: Raw, sizes: Sizes, distinct: bool) -> Raw:
-    return arrays.windows.add_at_indices(self, indices, sizes, distinct)
-
-
 put_in_images: Linear = Linear(
-    "put_in_images", _put_in_images, inputs=("self", "like"),
+    "put_in_images",
+    lambda self, like, indices, sizes, distinct:
+        arrays.windows.add_at_indices(self, indices, sizes, distinct),
+    inputs=("self", "like"),
     rules={
         "self": lambda g, indices, sizes: take_in_images(g, indices=indices, ndim=len(sizes)),
         "like": zeros_by_shape,
