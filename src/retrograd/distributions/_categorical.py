@@ -35,7 +35,7 @@ class Categorical(Distribution):
 
     arg_constraints: ClassVar[Any] = _CHOICE
     has_enumerate_support = True
-    _parameters: ClassVar[dict[str, int]] = {"probs": 1, "logits": 1, "_param": 1}
+    _also_expanded: ClassVar[dict[str, int]] = {"_param": 1}
 
     def __init__(self, probs: Any = None, logits: Any = None,
                  validate_args: bool | None = None) -> None:  # fmt: skip
@@ -122,7 +122,6 @@ class OneHotCategorical(_OfCategorical):
 
     support = constraints.one_hot
     has_enumerate_support = True
-    _parameters: ClassVar[dict[str, int]] = {}
 
     def __init__(self, probs: Any = None, logits: Any = None,
                  validate_args: bool | None = None) -> None:  # fmt: skip
@@ -185,7 +184,6 @@ class Multinomial(_OfCategorical):
         tensor([0., 3.])
     """
 
-    _parameters: ClassVar[dict[str, int]] = {}
 
     def __init__(self, total_count: int = 1, probs: Any = None, logits: Any = None,
                  validate_args: bool | None = None) -> None:  # fmt: skip

@@ -26,7 +26,6 @@ class Independent(Distribution):
     """
 
     arg_constraints: ClassVar[Any] = {}
-    _parameters: ClassVar[dict[str, int]] = {}
 
     def __init__(self, base_distribution: Any, reinterpreted_batch_ndims: int,
                  validate_args: bool | None = None) -> None:  # fmt: skip
@@ -100,7 +99,6 @@ class TransformedDistribution(Distribution):
     """
 
     arg_constraints: ClassVar[Any] = {}
-    _parameters: ClassVar[dict[str, int]] = {}
     base_dist: Any
 
     def __init__(self, base_distribution: Any, transforms: Any,
@@ -209,7 +207,6 @@ class MixtureSameFamily(Distribution):
     """
 
     arg_constraints: ClassVar[Any] = {}
-    _parameters: ClassVar[dict[str, int]] = {}
 
     def __init__(self, mixture_distribution: Any, component_distribution: Any,
                  validate_args: bool | None = None) -> None:  # fmt: skip

@@ -23,6 +23,7 @@ class _OfChance(Distribution):
     """A distribution with a probability, given as such or as log-odds."""
 
     _param: Any
+    _also_expanded: ClassVar[dict[str, int]] = {"_param": 0}
 
     def _set_chance(self, probs: Any, logits: Any, *before: Any) -> tuple[Any, ...]:
         """Keep what was given. Arguments that come ``before`` it are broadcast with it."""
@@ -51,7 +52,6 @@ class _OfChance(Distribution):
 
 
 CHANCE = {"probs": constraints.unit_interval, "logits": constraints.real}
-CHANCE_PARAMETERS = {"probs": 0, "logits": 0, "_param": 0}
 
 
 class Bernoulli(_OfChance, ExponentialFamily):
@@ -70,7 +70,6 @@ class Bernoulli(_OfChance, ExponentialFamily):
     support = constraints.boolean
     has_enumerate_support = True
     _mean_carrier_measure = 0
-    _parameters: ClassVar[dict[str, int]] = CHANCE_PARAMETERS
 
     def __init__(self, probs: Any = None, logits: Any = None,
                  validate_args: bool | None = None) -> None:  # fmt: skip
@@ -124,7 +123,6 @@ class Binomial(_OfChance):
 
     arg_constraints: ClassVar[Any] = {"total_count": constraints.nonnegative_integer, **CHANCE}
     has_enumerate_support = True
-    _parameters: ClassVar[dict[str, int]] = {"total_count": 0, **CHANCE_PARAMETERS}
 
     def __init__(self, total_count: Any = 1, probs: Any = None, logits: Any = None,
                  validate_args: bool | None = None) -> None:  # fmt: skip
@@ -185,7 +183,6 @@ class Geometric(_OfChance):
 
     arg_constraints: ClassVar[Any] = CHANCE
     support = constraints.nonnegative_integer
-    _parameters: ClassVar[dict[str, int]] = CHANCE_PARAMETERS
 
     def __init__(self, probs: Any = None, logits: Any = None,
                  validate_args: bool | None = None) -> None:  # fmt: skip
@@ -240,7 +237,6 @@ class NegativeBinomial(_OfChance):
         "probs": constraints.half_open_interval(0.0, 1.0), "logits": constraints.real,
     }  # fmt: skip
     support = constraints.nonnegative_integer
-    _parameters: ClassVar[dict[str, int]] = {"total_count": 0, **CHANCE_PARAMETERS}
 
     def __init__(self, total_count: Any, probs: Any = None, logits: Any = None,
                  validate_args: bool | None = None) -> None:  # fmt: skip
@@ -277,7 +273,6 @@ class Poisson(ExponentialFamily):
 
     arg_constraints: ClassVar[Any] = {"rate": constraints.nonnegative}
     support = constraints.nonnegative_integer
-    _parameters: ClassVar[dict[str, int]] = {"rate": 0}
 
     def __init__(self, rate: Any, validate_args: bool | None = None) -> None:
         (self.rate,) = broadcast_all(rate)

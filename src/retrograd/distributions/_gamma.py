@@ -31,7 +31,6 @@ class Gamma(ExponentialFamily):
     support = constraints.nonnegative
     has_rsample = True
     _mean_carrier_measure = 0
-    _parameters: ClassVar[dict[str, int]] = {"concentration": 0, "rate": 0}
 
     def __init__(self, concentration: Any, rate: Any, validate_args: bool | None = None) -> None:
         self.concentration, self.rate = broadcast_all(concentration, rate)
@@ -81,7 +80,6 @@ class Chi2(Gamma):
     """
 
     arg_constraints: ClassVar[Any] = {"df": constraints.positive}
-    _parameters: ClassVar[dict[str, int]] = Gamma._parameters
 
     def __init__(self, df: Any, validate_args: bool | None = None) -> None:
         super().__init__(0.5 * df, 0.5, validate_args=validate_args)
@@ -105,7 +103,6 @@ class Dirichlet(ExponentialFamily):
     }
     support = constraints.simplex
     has_rsample = True
-    _parameters: ClassVar[dict[str, int]] = {"concentration": 1}
 
     def __init__(self, concentration: Any, validate_args: bool | None = None) -> None:
         if concentration.dim() < 1:
@@ -169,7 +166,6 @@ class Beta(ExponentialFamily):
     }  # fmt: skip
     support = constraints.unit_interval
     has_rsample = True
-    _parameters: ClassVar[dict[str, int]] = {}
 
     def __init__(self, concentration1: Any, concentration0: Any,
                  validate_args: bool | None = None) -> None:  # fmt: skip
@@ -230,7 +226,6 @@ class FisherSnedecor(Distribution):
     arg_constraints: ClassVar[Any] = {"df1": constraints.positive, "df2": constraints.positive}
     support = constraints.positive
     has_rsample = True
-    _parameters: ClassVar[dict[str, int]] = {"df1": 0, "df2": 0}
 
     def __init__(self, df1: Any, df2: Any, validate_args: bool | None = None) -> None:
         self.df1, self.df2 = broadcast_all(df1, df2)
@@ -285,7 +280,6 @@ class StudentT(Distribution):
     }  # fmt: skip
     support = constraints.real
     has_rsample = True
-    _parameters: ClassVar[dict[str, int]] = {"df": 0, "loc": 0, "scale": 0}
 
     def __init__(self, df: Any, loc: Any = 0.0, scale: Any = 1.0,
                  validate_args: bool | None = None) -> None:  # fmt: skip

@@ -112,9 +112,6 @@ class MultivariateNormal(_OfCovariance):
     arg_constraints: ClassVar[Any] = {"loc": constraints.real_vector, **_MATRICES}
     support = constraints.real_vector
     has_rsample = True
-    _parameters: ClassVar[dict[str, int]] = {
-        "loc": 1, "covariance_matrix": 2, "precision_matrix": 2, "scale_tril": 2,
-    }  # fmt: skip
 
     def __init__(self, loc: Any, covariance_matrix: Any = None, precision_matrix: Any = None,
                  scale_tril: Any = None, validate_args: bool | None = None) -> None:  # fmt: skip
@@ -184,7 +181,6 @@ class LowRankMultivariateNormal(Distribution):
     }
     support = constraints.real_vector
     has_rsample = True
-    _parameters: ClassVar[dict[str, int]] = {"loc": 1, "cov_factor": 2, "cov_diag": 1}
 
     def __init__(self, loc: Any, cov_factor: Any, cov_diag: Any,
                  validate_args: bool | None = None) -> None:  # fmt: skip
@@ -308,7 +304,7 @@ class Wishart(_OfCovariance, ExponentialFamily):
     support = constraints.positive_definite
     has_rsample = True
     _mean_carrier_measure = 0
-    _parameters: ClassVar[dict[str, int]] = {
+    _also_expanded: ClassVar[dict[str, int]] = {
         "df": 0, "covariance_matrix": 2, "precision_matrix": 2, "scale_tril": 2,
         "_unbroadcasted_scale_tril": 2,
     }  # fmt: skip
@@ -427,7 +423,6 @@ class LKJCholesky(Distribution):
 
     arg_constraints: ClassVar[Any] = {"concentration": constraints.positive}
     support = constraints.corr_cholesky
-    _parameters: ClassVar[dict[str, int]] = {"concentration": 0}
 
     def __init__(self, dim: int, concentration: Any = 1.0,
                  validate_args: bool | None = None) -> None:  # fmt: skip

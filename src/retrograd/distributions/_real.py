@@ -29,7 +29,6 @@ class Normal(ExponentialFamily):
     support = constraints.real
     has_rsample = True
     _mean_carrier_measure = 0
-    _parameters: ClassVar[dict[str, int]] = {"loc": 0, "scale": 0}
 
     def __init__(self, loc: Any, scale: Any, validate_args: bool | None = None) -> None:
         self.loc, self.scale = broadcast_all(loc, scale)
@@ -88,7 +87,6 @@ class Laplace(Distribution):
     arg_constraints: ClassVar[Any] = _PLACED
     support = constraints.real
     has_rsample = True
-    _parameters: ClassVar[dict[str, int]] = {"loc": 0, "scale": 0}
 
     def __init__(self, loc: Any, scale: Any, validate_args: bool | None = None) -> None:
         self.loc, self.scale = broadcast_all(loc, scale)
@@ -135,7 +133,6 @@ class Cauchy(Distribution):
     arg_constraints: ClassVar[Any] = _PLACED
     support = constraints.real
     has_rsample = True
-    _parameters: ClassVar[dict[str, int]] = {"loc": 0, "scale": 0}
 
     def __init__(self, loc: Any, scale: Any, validate_args: bool | None = None) -> None:
         self.loc, self.scale = broadcast_all(loc, scale)
@@ -181,7 +178,7 @@ class Uniform(Distribution):
     """
 
     has_rsample = True
-    _parameters: ClassVar[dict[str, int]] = {"low": 0, "high": 0}
+    _also_expanded: ClassVar[dict[str, int]] = {"low": 0, "high": 0}
 
     @property
     def arg_constraints(self) -> Any:
@@ -236,7 +233,6 @@ class Exponential(ExponentialFamily):
     support = constraints.nonnegative
     has_rsample = True
     _mean_carrier_measure = 0
-    _parameters: ClassVar[dict[str, int]] = {"rate": 0}
 
     def __init__(self, rate: Any, validate_args: bool | None = None) -> None:
         (self.rate,) = broadcast_all(rate)
@@ -285,7 +281,6 @@ class GeneralizedPareto(Distribution):
 
     arg_constraints: ClassVar[Any] = {**_PLACED, "concentration": constraints.real}
     has_rsample = True
-    _parameters: ClassVar[dict[str, int]] = {"loc": 0, "scale": 0, "concentration": 0}
 
     def __init__(self, loc: Any, scale: Any, concentration: Any,
                  validate_args: bool | None = None) -> None:  # fmt: skip
@@ -374,7 +369,6 @@ class VonMises(Distribution):
         "loc": constraints.real, "concentration": constraints.positive,
     }  # fmt: skip
     support = constraints.real
-    _parameters: ClassVar[dict[str, int]] = {"loc": 0, "concentration": 0}
 
     def __init__(self, loc: Any, concentration: Any, validate_args: bool | None = None) -> None:
         self.loc, self.concentration = broadcast_all(loc, concentration)

@@ -9,7 +9,7 @@ import retrograd as torch
 from retrograd.distributions import constraints
 from retrograd.distributions._categorical import Categorical, _OfCategorical
 from retrograd.distributions._compound import TransformedDistribution
-from retrograd.distributions._counts import CHANCE, CHANCE_PARAMETERS, _OfChance
+from retrograd.distributions._counts import CHANCE, _OfChance
 from retrograd.distributions.distribution import EMPTY, ExponentialFamily
 from retrograd.distributions.transforms import ExpTransform, SigmoidTransform
 from retrograd.distributions.utils import (
@@ -36,7 +36,6 @@ class LogitRelaxedBernoulli(_OfChance):
 
     arg_constraints: ClassVar[Any] = CHANCE
     support = constraints.real
-    _parameters: ClassVar[dict[str, int]] = CHANCE_PARAMETERS
 
     def __init__(self, temperature: Any, probs: Any = None, logits: Any = None,
                  validate_args: bool | None = None) -> None:  # fmt: skip
@@ -72,7 +71,6 @@ class RelaxedBernoulli(TransformedDistribution):
     arg_constraints: ClassVar[Any] = CHANCE
     support = constraints.unit_interval
     has_rsample = True
-    _parameters: ClassVar[dict[str, int]] = {}
 
     def __init__(self, temperature: Any, probs: Any = None, logits: Any = None,
                  validate_args: bool | None = None) -> None:  # fmt: skip
@@ -98,7 +96,6 @@ class ExpRelaxedCategorical(_OfCategorical):
 
     support = constraints.real_vector
     has_rsample = True
-    _parameters: ClassVar[dict[str, int]] = {}
 
     def __init__(self, temperature: Any, probs: Any = None, logits: Any = None,
                  validate_args: bool | None = None) -> None:  # fmt: skip
@@ -137,7 +134,6 @@ class RelaxedOneHotCategorical(TransformedDistribution):
     arg_constraints: ClassVar[Any] = _OfCategorical.arg_constraints
     support = constraints.simplex
     has_rsample = True
-    _parameters: ClassVar[dict[str, int]] = {}
 
     def __init__(self, temperature: Any, probs: Any = None, logits: Any = None,
                  validate_args: bool | None = None) -> None:  # fmt: skip
@@ -166,7 +162,6 @@ class ContinuousBernoulli(_OfChance, ExponentialFamily):
     support = constraints.unit_interval
     _mean_carrier_measure = 0
     has_rsample = True
-    _parameters: ClassVar[dict[str, int]] = CHANCE_PARAMETERS
 
     def __init__(self, probs: Any = None, logits: Any = None, lims: Any = (0.499, 0.501),
                  validate_args: bool | None = None) -> None:  # fmt: skip

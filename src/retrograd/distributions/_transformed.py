@@ -35,7 +35,6 @@ class LogNormal(TransformedDistribution):
     arg_constraints: ClassVar[Any] = {"loc": constraints.real, "scale": constraints.positive}
     support = constraints.positive
     has_rsample = True
-    _parameters: ClassVar[dict[str, int]] = {}
 
     def __init__(self, loc: Any, scale: Any, validate_args: bool | None = None) -> None:
         base = Normal(loc, scale, validate_args=validate_args)
@@ -71,7 +70,6 @@ class LogisticNormal(TransformedDistribution):
     arg_constraints: ClassVar[Any] = {"loc": constraints.real, "scale": constraints.positive}
     support = constraints.simplex
     has_rsample = True
-    _parameters: ClassVar[dict[str, int]] = {}
 
     def __init__(self, loc: Any, scale: Any, validate_args: bool | None = None) -> None:
         base = Normal(loc, scale, validate_args=validate_args)
@@ -122,7 +120,6 @@ class HalfNormal(_Half):
         tensor(0.7979)
     """
 
-    _parameters: ClassVar[dict[str, int]] = {}
 
     def __init__(self, scale: Any, validate_args: bool | None = None) -> None:
         base = Normal(0, scale, validate_args=False)
@@ -143,7 +140,6 @@ class HalfCauchy(_Half):
         tensor(0.5000)
     """
 
-    _parameters: ClassVar[dict[str, int]] = {}
 
     def __init__(self, scale: Any, validate_args: bool | None = None) -> None:
         base = Cauchy(0, scale, validate_args=False)
@@ -170,7 +166,6 @@ class Gumbel(TransformedDistribution):
 
     arg_constraints: ClassVar[Any] = {"loc": constraints.real, "scale": constraints.positive}
     support = constraints.real
-    _parameters: ClassVar[dict[str, int]] = {"loc": 0, "scale": 0}
 
     def __init__(self, loc: Any, scale: Any, validate_args: bool | None = None) -> None:
         self.loc, self.scale = broadcast_all(loc, scale)
@@ -214,7 +209,6 @@ class InverseGamma(TransformedDistribution):
     }  # fmt: skip
     support = constraints.positive
     has_rsample = True
-    _parameters: ClassVar[dict[str, int]] = {}
 
     def __init__(self, concentration: Any, rate: Any, validate_args: bool | None = None) -> None:
         base = Gamma(concentration, rate, validate_args=validate_args)
@@ -259,7 +253,6 @@ class Kumaraswamy(TransformedDistribution):
     }  # fmt: skip
     support = constraints.unit_interval
     has_rsample = True
-    _parameters: ClassVar[dict[str, int]] = {"concentration1": 0, "concentration0": 0}
 
     def __init__(self, concentration1: Any, concentration0: Any,
                  validate_args: bool | None = None) -> None:  # fmt: skip
@@ -307,7 +300,6 @@ class Pareto(TransformedDistribution):
     """
 
     arg_constraints: ClassVar[Any] = {"alpha": constraints.positive, "scale": constraints.positive}
-    _parameters: ClassVar[dict[str, int]] = {"scale": 0, "alpha": 0}
 
     def __init__(self, scale: Any, alpha: Any, validate_args: bool | None = None) -> None:
         self.scale, self.alpha = broadcast_all(scale, alpha)
@@ -351,9 +343,7 @@ class Weibull(TransformedDistribution):
         "scale": constraints.positive, "concentration": constraints.positive,
     }  # fmt: skip
     support = constraints.positive
-    _parameters: ClassVar[dict[str, int]] = {
-        "scale": 0, "concentration": 0, "concentration_reciprocal": 0,
-    }  # fmt: skip
+    _also_expanded: ClassVar[dict[str, int]] = {"concentration_reciprocal": 0}
 
     def __init__(self, scale: Any, concentration: Any, validate_args: bool | None = None) -> None:
         self.scale, self.concentration = broadcast_all(scale, concentration)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import warnings
 from typing import Any, ClassVar
 
@@ -15,11 +16,29 @@ Size = torch.Size
 EMPTY = Size()
 
 
+def _own_class(cls: type) -> type:
+    """The class of this package that a class is or derives from."""
+    return next(c for c in cls.__mro__ if c.__module__.startswith("retrograd.distributions."))
+
+
+@functools.cache
+def _event_dims(cls: type) -> dict[str, int]:
+    """For each attribute that has the shape of the batch, the dimensions of an event after it."""
+    declared = [vars(c).get("arg_constraints") for c in reversed(cls.__mro__)]
+    dims = {
+        name: constraint.event_dim
+        for constraints_of_class in declared if isinstance(constraints_of_class, dict)
+        for name, constraint in constraints_of_class.items()
+    }  # fmt: skip
+    return dims | cls._also_expanded  # type: ignore[attr-defined, no-any-return]
+
+
 class Distribution:
     """A probability distribution, or a batch of them.
 
-    A class of ours says in ``_parameters`` which attributes have the shape of the batch, followed
-    by how many dimensions of the event. ``expand`` follows from that.
+    ``expand`` expands the parameters that ``arg_constraints`` names; a class with further
+    attributes of the batch shape lists them in ``_also_expanded``, with the number of dimensions of
+    an event that follow.
 
     Args:
         batch_shape: the shape of the batch.
@@ -35,7 +54,7 @@ class Distribution:
     has_enumerate_support = False
     arg_constraints: ClassVar[Any]
     _validate_args = __debug__
-    _parameters: ClassVar[dict[str, int]] = {}
+    _also_expanded: ClassVar[dict[str, int]] = {}
 
     @staticmethod
     def set_default_validate_args(value: bool) -> None:
@@ -91,10 +110,10 @@ class Distribution:
             A new distribution.
         """
         new = self._new_instance(_instance)
-        batch_shape = Size(batch_shape)
+        batch_shape, event_dims = Size(batch_shape), _event_dims(_own_class(type(self)))
         for name, value in vars(self).items():
-            if name in self._parameters:
-                kept = value.shape[value.dim() - self._parameters[name] :]
+            if name in event_dims:
+                kept = value.shape[value.dim() - event_dims[name] :]
                 value = value.expand((*batch_shape, *kept))
             elif isinstance(value, Distribution):
                 value = self._expanded_part(name, value, batch_shape)
@@ -113,15 +132,10 @@ class Distribution:
         """A new object of the same class, to be filled."""
         if given is not None:
             return given
-        owner = next(c for c in type(self).__mro__ if "_parameters" in vars(c))
-        if vars(owner).get("__init__") is not type(self).__init__ or owner is Distribution:
-            if owner is Distribution:
-                raise NotImplementedError
-            raise NotImplementedError(
-                f"Subclass {self.__class__.__name__} of {owner.__name__} that defines a custom "
-                "__init__ method must also define a custom .expand() method."
-            )
-        return object.__new__(type(self))
+        owner = _own_class(type(self))
+        if not hasattr(owner, "arg_constraints"):
+            raise NotImplementedError
+        return self._get_checked_instance(owner)
 
     def _get_checked_instance(self, cls: type, _instance: Any = None) -> Any:
         """For subclasses with an ``expand`` of their own."""

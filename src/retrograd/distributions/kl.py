@@ -77,7 +77,7 @@ def kl_divergence(p: Any, q: Any) -> Any:
     """
     pair = type(p), type(q)
     if pair not in _KL_MEMOIZE:
-        _KL_MEMOIZE[pair] = _found(*pair)
+        _KL_MEMOIZE[pair] = _most_specific(*pair)
     rule = _KL_MEMOIZE[pair]
     if rule is None:
         raise NotImplementedError(
@@ -87,7 +87,7 @@ def kl_divergence(p: Any, q: Any) -> Any:
     return rule(p, q)
 
 
-def _found(type_p: type, type_q: type) -> Rule | None:
+def _most_specific(type_p: type, type_q: type) -> Rule | None:
     """The rule of the nearest classes above the two."""
     matches = [(a, b) for a, b in _KL_REGISTRY if issubclass(type_p, a) and issubclass(type_q, b)]
     if not matches:
@@ -189,30 +189,10 @@ def _categorical(p: Any, q: Any) -> Any:
     return torch.where(p.probs == 0, 0.0, _or_infinite(q.probs == 0, terms)).sum(-1)
 
 
-@register_kl(OneHotCategorical, OneHotCategorical)
-def _one_hot(p: Any, q: Any) -> Any:
-    return _categorical(p._categorical, q._categorical)
-
-
-@register_kl(Poisson, Poisson)
-def _poisson(p: Any, q: Any) -> Any:
-    return p.rate * (p.rate.log() - q.rate.log()) - (p.rate - q.rate)
-
-
-@register_kl(Geometric, Geometric)
-def _geometric(p: Any, q: Any) -> Any:
-    return -p.entropy() - torch.log1p(-q.probs) / p.probs - q.logits
-
-
 @register_kl(ContinuousBernoulli, ContinuousBernoulli)
 def _continuous_bernoulli(p: Any, q: Any) -> Any:
     own = p._cont_bern_log_norm() + torch.log1p(-p.probs)
     return p.mean * (p.logits - q.logits) + own - q._cont_bern_log_norm() - torch.log1p(-q.probs)
-
-
-@register_kl(Beta, Beta)
-def _beta(p: Any, q: Any) -> Any:
-    return _dirichlet(p._dirichlet, q._dirichlet)
 
 
 @register_kl(Dirichlet, Dirichlet)
@@ -241,11 +221,6 @@ def _exponential(p: Any, q: Any) -> Any:
 def _normal(p: Any, q: Any) -> Any:
     ratio = (p.scale / q.scale).pow(2)
     return 0.5 * (ratio + ((p.loc - q.loc) / q.scale).pow(2) - 1 - ratio.log())
-
-
-@register_kl(HalfNormal, HalfNormal)
-def _half_normal(p: Any, q: Any) -> Any:
-    return _normal(p.base_dist, q.base_dist)
 
 
 @register_kl(Laplace, Laplace)
@@ -351,17 +326,8 @@ def _low_rank(p: Any, q: Any) -> Any:
 # -- of different classes: minus the entropy of p, minus the mean of q's log-density ------------
 
 
-@register_kl(Bernoulli, Poisson)
-def _bernoulli_poisson(p: Any, q: Any) -> Any:
-    return -p.entropy() - (p.probs * q.rate.log() - q.rate)
-
-
 def _against_exponential(p: Any, q: Any) -> Any:
     return -p.entropy() - q.rate.log() + q.rate * p.mean
-
-
-for _p in (Beta, ContinuousBernoulli, Gamma):
-    register_kl(_p, Exponential)(_against_exponential)
 
 
 def _against_normal(p: Any, q: Any) -> Any:
@@ -369,20 +335,11 @@ def _against_normal(p: Any, q: Any) -> Any:
     return 0.5 * (2 * math.pi * q.scale.pow(2)).log() + square / (2 * q.scale.pow(2)) - p.entropy()
 
 
-for _p in (Beta, ContinuousBernoulli, Exponential, Gamma, Gumbel, Laplace, Uniform):
-    register_kl(_p, Normal)(_against_normal)
-
-
 def _with_moments(p: Any, order: int) -> Any:
     """A Pareto distribution with another tail where that of ``p`` has no moment of this order, so
     that nothing infinite is computed, nor its gradient."""
     alpha = torch.where(p.alpha <= order, order + 1.0, p.alpha)
     return Pareto(p.scale, alpha, validate_args=False)
-
-
-@register_kl(Pareto, Normal)
-def _pareto_normal(p: Any, q: Any) -> Any:
-    return _or_infinite(p.alpha <= 2, _against_normal(_with_moments(p, 2), q))
 
 
 def _against_gamma(p: Any, q: Any, mean_log: Any) -> Any:
@@ -397,11 +354,6 @@ def _beta_gamma(p: Any, q: Any) -> Any:
     return _against_gamma(p, q, p.concentration1.digamma() - total.digamma())
 
 
-@register_kl(Exponential, Gamma)
-def _exponential_gamma(p: Any, q: Any) -> Any:
-    return _against_gamma(p, q, -euler_constant - p.rate.log())
-
-
 @register_kl(Pareto, Gamma)
 def _pareto_gamma(p: Any, q: Any) -> Any:
     own = _with_moments(p, 1)
@@ -413,21 +365,6 @@ def _mean_log(low: Any, high: Any) -> Any:
     """The mean of log(x) of x between two bounds."""
     whole = torch.special.xlogy(high, high) - torch.special.xlogy(low, low)
     return whole / (high - low) - 1
-
-
-@register_kl(Uniform, Gamma)
-def _uniform_gamma(p: Any, q: Any) -> Any:
-    return _or_infinite(p.low < 0, _against_gamma(p, q, _mean_log(p.low, p.high)))
-
-
-@register_kl(Uniform, Exponential)
-def _uniform_exponential(p: Any, q: Any) -> Any:
-    return _or_infinite(p.low < 0, _against_exponential(p, q))
-
-
-@register_kl(Pareto, Exponential)
-def _pareto_exponential(p: Any, q: Any) -> Any:
-    return _or_infinite(p.alpha <= 1, _against_exponential(_with_moments(p, 1), q))
 
 
 @register_kl(Uniform, Beta)
@@ -449,21 +386,9 @@ def _against_continuous_bernoulli(p: Any, q: Any) -> Any:
     return -p.entropy() - p.mean * q.logits - torch.log1p(-q.probs) - q._cont_bern_log_norm()
 
 
-register_kl(Beta, ContinuousBernoulli)(_against_continuous_bernoulli)
-
-
-@register_kl(Uniform, ContinuousBernoulli)
-def _uniform_continuous_bernoulli(p: Any, q: Any) -> Any:
-    return _or_infinite((p.high > 1) | (p.low < 0), _against_continuous_bernoulli(p, q))
-
-
 def _against_uniform(p: Any, q: Any) -> Any:
     """Of a variable between 0 and 1."""
     return _or_infinite((q.low > 0) | (q.high < 1), -p.entropy() + (q.high - q.low).log())
-
-
-for _p in (Beta, ContinuousBernoulli):
-    register_kl(_p, Uniform)(_against_uniform)
 
 
 def _against_gumbel(p: Any, q: Any, mean_exp: Any) -> Any:
@@ -476,11 +401,6 @@ def _against_gumbel(p: Any, q: Any, mean_exp: Any) -> Any:
 def _exponential_gumbel(p: Any, q: Any) -> Any:
     product = p.rate * q.scale
     return _against_gumbel(p, q, product / (product + 1))
-
-
-@register_kl(Gamma, Gumbel)
-def _gamma_gumbel(p: Any, q: Any) -> Any:
-    return _against_gumbel(p, q, (1 + (p.rate * q.scale).reciprocal()).pow(-p.concentration))
 
 
 @register_kl(Normal, Gumbel)
@@ -502,3 +422,45 @@ def _normal_laplace(p: Any, q: Any) -> Any:
     spread = math.sqrt(2 / math.pi) * p.scale * torch.exp(-0.5 * z.pow(2))
     mean = spread + away * torch.erf(math.sqrt(0.5) * z)  # of |x - q.loc|
     return -p.entropy() + torch.log(2 * q.scale) + mean / q.scale
+
+
+# -- rules of one expression, and those of several pairs -----------------------------------------
+
+_RULES: dict[tuple[type, type], Rule] = {
+    (Bernoulli, Poisson): lambda p, q: -p.entropy() - (p.probs * q.rate.log() - q.rate),
+    (Beta, Beta): lambda p, q: _dirichlet(p._dirichlet, q._dirichlet),
+    (Exponential, Gamma): lambda p, q: _against_gamma(p, q, -euler_constant - p.rate.log()),
+    (Gamma, Gumbel): lambda p, q: _against_gumbel(
+        p, q, (1 + (p.rate * q.scale).reciprocal()).pow(-p.concentration)
+    ),
+    (Geometric, Geometric): lambda p, q: (
+        -p.entropy() - torch.log1p(-q.probs) / p.probs - q.logits
+    ),
+    (HalfNormal, HalfNormal): lambda p, q: _normal(p.base_dist, q.base_dist),
+    (OneHotCategorical, OneHotCategorical): lambda p, q: _categorical(
+        p._categorical, q._categorical
+    ),
+    (Pareto, Exponential): lambda p, q: _or_infinite(
+        p.alpha <= 1, _against_exponential(_with_moments(p, 1), q)
+    ),
+    (Pareto, Normal): lambda p, q: _or_infinite(
+        p.alpha <= 2, _against_normal(_with_moments(p, 2), q)
+    ),
+    (Poisson, Poisson): lambda p, q: (
+        p.rate * (p.rate.log() - q.rate.log()) - (p.rate - q.rate)
+    ),
+    (Uniform, ContinuousBernoulli): lambda p, q: _or_infinite(
+        (p.high > 1) | (p.low < 0), _against_continuous_bernoulli(p, q)
+    ),
+    (Uniform, Exponential): lambda p, q: _or_infinite(p.low < 0, _against_exponential(p, q)),
+    (Uniform, Gamma): lambda p, q: _or_infinite(
+        p.low < 0, _against_gamma(p, q, _mean_log(p.low, p.high))
+    ),
+    **dict.fromkeys([(p, Exponential) for p in (Beta, ContinuousBernoulli, Gamma)],
+                    _against_exponential),
+    **dict.fromkeys([(p, Normal) for p in (Beta, ContinuousBernoulli, Exponential, Gamma, Gumbel,
+                                           Laplace, Uniform)], _against_normal),
+    **dict.fromkeys([(p, Uniform) for p in (Beta, ContinuousBernoulli)], _against_uniform),
+    (Beta, ContinuousBernoulli): _against_continuous_bernoulli,
+}  # fmt: skip
+_KL_REGISTRY.update(_RULES)
