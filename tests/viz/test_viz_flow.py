@@ -232,7 +232,7 @@ def test_numbers_in_files(tmp_path: Path) -> None:
     assert [(row["step"], row["parameter"], row["gradient_norm"]) for row in rows] == [
         ("0", "a", "1.5"), ("0", "b", "2.5"), ("1", "a", "nan"), ("1", "b", "inf"),
     ]  # fmt: skip
-    with pytest.raises(ValueError, match=r"use one of \.png, \.svg, \.json, \.csv"):
+    with pytest.raises(ValueError, match=r"end in one of \.png, \.svg, \.json, \.csv"):
         flow.save(tmp_path / "flow.gif")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["flow.csv", "flow.json"]
 

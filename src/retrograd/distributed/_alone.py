@@ -25,7 +25,8 @@ class Request:
         return self.done
 
 
-def _copied(source: Any, target: Any) -> Request:
+def _copied(source: Any, target: Any, *op_and_root: Any) -> Request:
+    """What every collective does in a group of one: copy what is sent to where it is received."""
     if source is not IN_PLACE:
         arrays.write(target.reshape(-1), source.reshape(-1))
     return Request()
@@ -57,29 +58,11 @@ class Alone:
         self._awaited.setdefault(tag, deque()).append(request)
         return request
 
-    def Iallreduce(self, source: Any, target: Any, op: Any = None) -> Request:  # noqa: N802
-        return _copied(source, target)
-
-    def Ireduce(self, source: Any, target: Any, op: Any = None, root: int = 0) -> Request:  # noqa: N802
-        return _copied(source, target)
+    Iallreduce = Ireduce = Igather = Iscatter = Iallgather = staticmethod(_copied)
+    Ireduce_scatter_block = Ialltoall = staticmethod(_copied)
 
     def Ibcast(self, buffer: Any, root: int = 0) -> Request:  # noqa: N802
         return Request()
-
-    def Igather(self, source: Any, target: Any, root: int = 0) -> Request:  # noqa: N802
-        return _copied(source, target)
-
-    def Iscatter(self, source: Any, target: Any, root: int = 0) -> Request:  # noqa: N802
-        return _copied(source, target)
-
-    def Iallgather(self, source: Any, target: Any) -> Request:  # noqa: N802
-        return _copied(source, target)
-
-    def Ireduce_scatter_block(self, source: Any, target: Any, op: Any = None) -> Request:  # noqa: N802
-        return _copied(source, target)
-
-    def Ialltoall(self, source: Any, target: Any) -> Request:  # noqa: N802
-        return _copied(source, target)
 
     def Idup(self) -> tuple[Alone, Request]:  # noqa: N802
         return Alone(), Request()

@@ -8,9 +8,8 @@ from typing import Any
 
 from retrograd import arrays
 from retrograd.autograd._wrap import wrap
-from retrograd.distributed._arguments import outside
+from retrograd.distributed._arguments import joined
 from retrograd.distributed._collectives import broadcast
-from retrograd.distributed._groups import is_member, resolve
 from retrograd.distributed._point_to_point import recv, send
 from retrograd.distributed._ranks import in_group
 from retrograd.distributed._sharing import all_gather, all_to_all
@@ -54,10 +53,8 @@ def all_gather_object(object_list: list[Any], obj: Any, group: Any = None) -> No
         >>> received
         [{'loss': 0.5}]
     """
-    if not is_member(group):
-        outside("all_gather_object")
+    if (chosen := joined("all_gather_object", group)) is None:
         return
-    chosen = resolve(group)
     mine = _pickled(obj)
     sizes = [wrap(arrays.zeros(1, arrays.int64)) for _ in chosen.ranks]
     all_gather(sizes, _sizes([mine]), chosen)
@@ -87,10 +84,8 @@ def gather_object(
         >>> received
         ['mine']
     """
-    if not is_member(group):
-        outside("gather_object")
+    if (chosen := joined("gather_object", group)) is None:
         return
-    chosen = resolve(group)
     root = in_group(chosen, 0 if dst is None and group_dst is None else dst, group_dst)
     if chosen.rank() == root and not object_gather_list:
         raise ValueError("Argument ``gather_list`` must be specified on destination rank.")
@@ -118,10 +113,8 @@ def broadcast_object_list(
         >>> values
         ['a', 2]
     """
-    if not is_member(group):
-        outside("broadcast_object_list")
+    if (chosen := joined("broadcast_object_list", group)) is None:
         return
-    chosen = resolve(group)
     root = in_group(chosen, 0 if src is None and group_src is None else src, group_src)
     mine = [_pickled(value) for value in object_list] if chosen.rank() == root else []
     sizes = _sizes(mine) if mine else wrap(arrays.zeros(len(object_list), arrays.int64))
@@ -149,10 +142,8 @@ def scatter_object_list(
         >>> mine
         ['yours']
     """
-    if not is_member(group):
-        outside("scatter_object_list")
+    if (chosen := joined("scatter_object_list", group)) is None:
         return
-    chosen = resolve(group)
     root = in_group(chosen, 0 if src is None and group_src is None else src, group_src)
     if not isinstance(scatter_object_output_list, list) or not scatter_object_output_list:
         raise ValueError("Expected argument scatter_object_output_list to be a list of size >= 1.")

@@ -107,10 +107,7 @@ def all_gather(
     check_count(tensor_list, chosen.size(), "tensor_list")
     check_shapes(tensor_list, tensor, "tensor_list")
     source, targets = to_read(tensor), [to_write(t) for t in tensor_list]
-
-    def move() -> Steps:
-        return _gathering(source, targets, chosen.size(), chosen.data.Iallgather)
-
+    move = lambda: _gathering(source, targets, chosen.size(), chosen.data.Iallgather)
     return run(Call("all_gather", tensor), chosen, move, tensor_list, async_op)
 
 
@@ -136,10 +133,7 @@ def all_gather_into_tensor(
         return None
     _check_parts("all_gather_into_tensor", output_tensor, input_tensor, chosen.size())
     source, targets = to_read(input_tensor), _parts(output_tensor, chosen.size())
-
-    def move() -> Steps:
-        return _gathering(source, targets, chosen.size(), chosen.data.Iallgather)
-
+    move = lambda: _gathering(source, targets, chosen.size(), chosen.data.Iallgather)
     call = Call("all_gather_into_tensor", input_tensor)
     return run(call, chosen, move, [output_tensor], async_op)
 
@@ -172,13 +166,8 @@ def gather(
         check_count(wanted, chosen.size(), "gather_list")
         check_shapes(wanted, tensor, "gather_list")
     source, targets = to_read(tensor), [to_write(t) for t in wanted]
-
-    def move() -> Steps:
-        def begin(part: Any, rows: Any) -> Any:
-            return chosen.data.Igather(part, rows, root)
-
-        return _gathering(source, targets, chosen.size(), begin)
-
+    begin = lambda part, rows: chosen.data.Igather(part, rows, root)
+    move = lambda: _gathering(source, targets, chosen.size(), begin)
     call = Call("gather", tensor, (root,), f"dst={chosen.ranks[root]}")
     return run(call, chosen, move, wanted, async_op)
 
@@ -370,10 +359,7 @@ def all_to_all(
     call = Call("all_to_all", detail=(DTYPES.index(dtype),), words=dtype)
     sources = [to_read(t) for t in input_tensor_list]
     targets = [to_write(t) for t in output_tensor_list]
-
-    def move() -> Steps:
-        return _exchanging(chosen, call, sources, targets)
-
+    move = lambda: _exchanging(chosen, call, sources, targets)
     return run(call, chosen, move, output_tensor_list, async_op)
 
 
@@ -413,10 +399,7 @@ def all_to_all_single(
     ]
     dtype = input._data.dtype.name
     call = Call("all_to_all_single", detail=(DTYPES.index(dtype),), words=dtype)
-
-    def move() -> Steps:
-        return _exchanging(chosen, call, sources, targets)
-
+    move = lambda: _exchanging(chosen, call, sources, targets)
     return run(call, chosen, move, [output], async_op)
 
 

@@ -35,12 +35,10 @@ class ComposeTransform(Transform):
 
     @constraints.dependent_property(is_discrete=False)
     def domain(self) -> Any:
-        """The values that it takes, as a constraint."""
         return _of_dims([(p.domain, p.codomain) for p in self.parts])
 
     @constraints.dependent_property(is_discrete=False)
     def codomain(self) -> Any:
-        """The values that it gives, as a constraint."""
         return _of_dims([(p.codomain, p.domain) for p in reversed(self.parts)])
 
     @lazy_property
@@ -159,12 +157,10 @@ class IndependentTransform(Transform):
 
     @constraints.dependent_property(is_discrete=False)
     def domain(self) -> Any:
-        """The values that it takes, as a constraint."""
         return constraints.independent(self.base_transform.domain, self.reinterpreted_batch_ndims)
 
     @constraints.dependent_property(is_discrete=False)
     def codomain(self) -> Any:
-        """The values that it gives, as a constraint."""
         return constraints.independent(self.base_transform.codomain, self.reinterpreted_batch_ndims)
 
     bijective = formula(lambda self: self.base_transform.bijective)
@@ -217,12 +213,10 @@ class ReshapeTransform(Transform):
 
     @constraints.dependent_property
     def domain(self) -> Any:
-        """The values that it takes, as a constraint."""
         return constraints.independent(constraints.real, len(self.in_shape))
 
     @constraints.dependent_property
     def codomain(self) -> Any:
-        """The values that it gives, as a constraint."""
         return constraints.independent(constraints.real, len(self.out_shape))
 
     def _copied(self, cache_size: int) -> Any:
@@ -326,12 +320,10 @@ class CatTransform(_Parts):
 
     @constraints.dependent_property
     def domain(self) -> Any:
-        """The values that it takes, as a constraint."""
         return constraints.cat([t.domain for t in self.transforms], self.dim, self.lengths)
 
     @constraints.dependent_property
     def codomain(self) -> Any:
-        """The values that it gives, as a constraint."""
         return constraints.cat([t.codomain for t in self.transforms], self.dim, self.lengths)
 
 
@@ -372,12 +364,10 @@ class StackTransform(_Parts):
 
     @constraints.dependent_property
     def domain(self) -> Any:
-        """The values that it takes, as a constraint."""
         return constraints.stack([t.domain for t in self.transforms], self.dim)
 
     @constraints.dependent_property
     def codomain(self) -> Any:
-        """The values that it gives, as a constraint."""
         return constraints.stack([t.codomain for t in self.transforms], self.dim)
 
 
@@ -402,7 +392,6 @@ class CumulativeDistributionTransform(Transform):
 
     @property
     def domain(self) -> Any:
-        """The values that it takes, as a constraint."""
         return self.distribution.support
 
     def _call(self, x: Any) -> Any:

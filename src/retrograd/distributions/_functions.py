@@ -219,7 +219,6 @@ class AffineTransform(Transform):
 
     @property
     def sign(self) -> Any:
-        """1 for a function that increases, -1 for one that decreases."""
         if isinstance(self.scale, Number):
             return (self.scale > 0) - (self.scale < 0)  # type: ignore[operator]
         return self.scale.sign()

@@ -151,12 +151,10 @@ class _InverseTransform(Transform):
 
     @constraints.dependent_property(is_discrete=False)
     def domain(self) -> Any:
-        """The values that it takes, as a constraint."""
         return self._inv.codomain
 
     @constraints.dependent_property(is_discrete=False)
     def codomain(self) -> Any:
-        """The values that it gives, as a constraint."""
         return self._inv.domain
 
     @property

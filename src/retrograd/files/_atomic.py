@@ -13,7 +13,7 @@ import errno
 import os
 import secrets
 import stat
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 try:
@@ -156,3 +156,26 @@ def write_all(file: Any, data: Any) -> None:
         if taken <= 0:
             raise OSError(errno.EIO, "the file object takes no more bytes")
         rest = rest[taken:]
+
+
+def write_whole(path: str | os.PathLike[str], data: bytes) -> None:
+    """Write a file whole or not at all."""
+    with written_whole(os.fspath(path)) as file:
+        write_all(file, data)
+
+
+def write_as(
+    path: str | os.PathLike[str], formats: Mapping[str, Callable[[], str | bytes]]
+) -> None:
+    """Write a file in the format that its extension names."""
+    name = os.fspath(path)
+    extension = os.path.splitext(name)[1].lower()
+    if extension not in formats:
+        raise ValueError(
+            f"cannot tell from {name!r} what to write: the name must end in one of "
+            f"{', '.join(formats)}"
+        )
+    content = formats[extension]()
+    if isinstance(content, str):
+        content = content.encode("utf-8", "backslashreplace")  # lone surrogates, as in JSON
+    write_whole(name, content)

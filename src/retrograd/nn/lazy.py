@@ -262,12 +262,6 @@ class _LazyConvolution(LazyModuleMixin):
             super().reset_parameters()  # type: ignore[misc]
 
     def initialize_parameters(self, input: Any, *args: Any, **kwargs: Any) -> None:
-        """Materialize the parameters for the channels of an input.
-
-        Args:
-            input: the first input.
-            args, kwargs: ignored.
-        """
         this: Any = self
         if not self.has_uninitialized_params():
             return
@@ -318,11 +312,6 @@ class _LazyNorm(LazyModuleMixin):
             super().reset_parameters()  # type: ignore[misc]
 
     def initialize_parameters(self, input: Any) -> None:
-        """Materialize the parameters for the channels of an input.
-
-        Args:
-            input: the first input.
-        """
         this: Any = self
         if not self.has_uninitialized_params():
             return

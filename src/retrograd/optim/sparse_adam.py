@@ -41,14 +41,6 @@ class SparseAdam(Optimizer):
         super().__init__(params, options)
 
     def step(self, closure: Any = None) -> Any:
-        """Makes a step.
-
-        Args:
-            closure: A function that computes the loss anew and returns it.
-
-        Returns:
-            The loss, if there is a closure.
-        """
         loss = None
         if closure is not None:
             with enable_grad():

@@ -297,11 +297,6 @@ class SWALR(LRScheduler):
         return self.anneal_func(max(0, min(1, step / max(1, self.anneal_epochs))))
 
     def get_lr(self) -> list[Any]:
-        """Compute the learning rates for the current step from those of the previous one.
-
-        Returns:
-            A rate for each group.
-        """
         self._warn_unless_stepping()
         step = self._step_count - 1
         if self.anneal_epochs == 0:

@@ -9,7 +9,7 @@ from fractions import Fraction
 from functools import cached_property
 from typing import Any, NamedTuple
 
-from retrograd.files._atomic import written_whole
+from retrograd.files._atomic import write_as
 from retrograd.pipeline import _drawing
 from retrograd.pipeline._costs import Costs
 from retrograd.pipeline._instructions import PASSES, RECEIVES, SENDS, Kind, Program
@@ -247,20 +247,10 @@ class Timeline:
         Args:
             path: the file.
         """
-        name = os.fspath(path)
-        ending = os.path.splitext(name)[1].lower()
-        if ending == ".svg":
-            contents = self.svg().encode()
-        elif ending == ".png":
-            contents = _drawing.png(self)
-        elif ending == ".txt":
-            contents = (self.text() + "\n").encode()
-        elif ending == ".json":
-            contents = json.dumps(self.trace()).encode()
-        else:
-            raise ValueError(f"{name}: a timeline is saved as .svg, .png, .txt or .json")
-        with written_whole(name) as file:
-            file.write(contents)
+        write_as(path, {
+            ".svg": self.svg, ".png": lambda: _drawing.png(self), ".txt": lambda: f"{self}\n",
+            ".json": lambda: json.dumps(self.trace()),
+        })  # fmt: skip
 
     def __repr__(self) -> str:
         return f"<{self.title()}>"

@@ -14,11 +14,9 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from retrograd._scripts import styled
-from retrograd.tour._compiling import COMPILING
-from retrograd.tour._programs import NOTES, Note, Program
+from retrograd.tour._programs import CHAPTERS, NOTES, Note, Program
 
 WIDTH = 88
-CHAPTERS = (*NOTES, COMPILING)
 
 
 def walk(chapters: Sequence[Note] = CHAPTERS) -> Iterator[tuple[Note, Program, str]]:

@@ -7,7 +7,7 @@ import io
 from pathlib import Path
 from typing import Any
 
-from retrograd.files._atomic import write_all, written_whole
+from retrograd.files._atomic import write_whole
 
 FORMATS = ("png", "svg")
 TRAINING, TEST = "#8fa8c8", "#c4532d"
@@ -73,6 +73,5 @@ def _written(figure: Any, path: Path, kind: str) -> Path:
     picture = io.BytesIO()
     # Without a date, the same run gives the same file.
     figure.savefig(picture, format=kind, metadata={"Date": None} if kind == "svg" else None)
-    with written_whole(str(path)) as file:
-        write_all(file, picture.getvalue())
+    write_whole(path, picture.getvalue())
     return path

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from retrograd._errors import UserError
-from retrograd.files._atomic import write_all, written_whole
+from retrograd.files._atomic import write_whole
 
 try:
     import fcntl
@@ -65,8 +65,7 @@ def write_config(folder: Path, settings: dict[str, Any]) -> None:
 
 
 def write_text(path: Path, text: str) -> None:
-    with written_whole(str(path)) as file:
-        write_all(file, text.encode())
+    write_whole(path, text.encode())
 
 
 @contextlib.contextmanager

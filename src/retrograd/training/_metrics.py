@@ -8,7 +8,7 @@ import os
 from pathlib import Path
 from typing import Any
 
-from retrograd.files._atomic import write_all, written_whole
+from retrograd.files._atomic import write_whole
 
 NAME = "metrics.jsonl"
 
@@ -20,8 +20,7 @@ class Metrics:
         """Begin with ``records``, those of an earlier part of the run."""
         self.path = folder / NAME
         self.records = records
-        with written_whole(str(self.path)) as file:
-            write_all(file, "".join(map(_line, records)).encode())
+        write_whole(self.path, "".join(map(_line, records)).encode())
         self._file = open(self.path, "a", encoding="utf-8")  # fmt: skip
 
     def add(self, record: dict[str, Any]) -> None:

@@ -13,29 +13,20 @@ from typing import TYPE_CHECKING
 from retrograd._later import later
 
 if TYPE_CHECKING:
-    from retrograd.viz._draw import draw as draw
-    from retrograd.viz._report import Report as Report
-
-# Loaded on first use: each needs modules that the others do not.
-_MODULES = {
-    "Report": "_report",
-    "difference": "_difference",
-    "draw": "_draw",
-    "explore": "_explore",
-    "gradient_flow": "_flow",
-    "jvp": "_explore",
-    "recording": "_recording",
-    "sparsity": "_sparsity",
-}
-__getattr__, __dir__ = later(__name__, names={n: f"viz.{m}" for n, m in _MODULES.items()})
+    from retrograd.viz._difference import difference
+    from retrograd.viz._draw import draw
+    from retrograd.viz._explore import explore, jvp
+    from retrograd.viz._flow import gradient_flow
+    from retrograd.viz._recording import recording
+    from retrograd.viz._report import Report
+    from retrograd.viz._sparsity import sparsity
+else:  # loaded on first use: each needs modules that the others do not
+    __getattr__, __dir__ = later(__name__, names={
+        "Report": "viz._report", "difference": "viz._difference", "draw": "viz._draw",
+        "explore": "viz._explore", "gradient_flow": "viz._flow", "jvp": "viz._explore",
+        "recording": "viz._recording", "sparsity": "viz._sparsity",
+    })  # fmt: skip
 
 __all__ = [
-    "Report",
-    "difference",
-    "draw",
-    "explore",
-    "gradient_flow",
-    "jvp",
-    "recording",
-    "sparsity",
-]
+    "Report", "difference", "draw", "explore", "gradient_flow", "jvp", "recording", "sparsity",
+]  # fmt: skip

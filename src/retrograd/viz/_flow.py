@@ -10,12 +10,11 @@ import threading
 import weakref
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Self
 
 from retrograd.autograd._engine import Task, current_task
 from retrograd.autograd._explaining._amounts import norm_of
-from retrograd.files._atomic import write_all, written_whole
+from retrograd.files._atomic import write_as
 from retrograd.nn.module import Module
 
 VANISHING = 1e-6  # of the largest norm in the same pass
@@ -24,7 +23,6 @@ USUAL = 100  # of so many of them
 ENOUGH = 5  # the fewest passes for a median
 NOT_FINITE = {"nan": math.isnan, "inf": math.isinf}
 BLOCKS = "▁▂▃▄▅▆▇█"
-FORMATS = ("png", "svg", "json", "csv")
 
 
 @dataclass(frozen=True)
@@ -269,18 +267,10 @@ class GradientFlow:
 
     def save(self, path: Any) -> None:
         """Write a picture (``.png``, ``.svg``) or the numbers (``.json``, ``.csv``)."""
-        kind = Path(path).suffix.lower().removeprefix(".")
-        if kind not in FORMATS:
-            known = ", ".join(f".{name}" for name in FORMATS)
-            raise ValueError(f"gradient_flow cannot be saved as {str(path)!r}: use one of {known}")
-        if kind == "json":
-            content = json.dumps(self.to_json(), indent=1).encode() + b"\n"
-        elif kind == "csv":
-            content = self._to_csv().encode()
-        else:
-            content = self._picture(kind)
-        with written_whole(str(path)) as file:
-            write_all(file, content)
+        write_as(path, {
+            ".png": lambda: self._picture("png"), ".svg": lambda: self._picture("svg"),
+            ".json": lambda: json.dumps(self.to_json(), indent=1) + "\n", ".csv": self._to_csv,
+        })  # fmt: skip
 
 
 def gradient_flow(

@@ -20,7 +20,7 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from retrograd.files._atomic import written_whole
+from retrograd.files._atomic import write_whole
 
 SCRIPTS = (
     "dom", "values", "copying", "story", "boxes", "inside", "camera", "overview", "graph", "source",
@@ -52,11 +52,7 @@ class Page:
 
     def save(self, path: Any) -> None:
         """Write the page to a file, atomically."""
-        content = self.html.encode("utf-8")
-        with written_whole(str(path)) as file:
-            written = memoryview(content)
-            while written:
-                written = written[file.write(written) :]
+        write_whole(path, self.html.encode("utf-8"))
 
     def save_steps(
         self, path: Any, number: int = 1, *, seconds: float = 1.5, theme: str = "auto"

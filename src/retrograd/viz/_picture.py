@@ -7,10 +7,9 @@ import functools
 import json
 import os
 from collections import Counter
-from collections.abc import Callable
 from typing import Any
 
-from retrograd.files._atomic import write_all, written_whole
+from retrograd.files._atomic import write_as
 from retrograd.viz._dot import dot
 from retrograd.viz._html import page
 from retrograd.viz._model import Graph
@@ -84,20 +83,11 @@ class Picture:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the picture. The ending of the name says how: .svg, .png, .dot, .html or .json."""
-        name = os.fspath(path)
-        ending = os.path.splitext(name)[1].lower()
-        if ending not in _FORMATS:
-            known = ", ".join(_FORMATS)
-            raise ValueError(
-                f"cannot tell from {name!r} what to write: the name must end in one of {known}"
-            )
-        content = _FORMATS[ending](self)
-        # Lone surrogates become escapes, as in JSON.
-        data = (
-            content if isinstance(content, bytes) else content.encode("utf-8", "backslashreplace")
-        )
-        with written_whole(name) as file:
-            write_all(file, data)
+        write_as(path, {
+            ".svg": lambda: self.svg, ".png": lambda: self.png, ".dot": lambda: self.dot,
+            ".html": lambda: self.html,
+            ".json": lambda: json.dumps(self.to_json(), ensure_ascii=False) + "\n",
+        })  # fmt: skip
 
     def __repr__(self) -> str:
         kinds = Counter(item.kind for item in self.graph.items if item.group is None)
@@ -112,12 +102,3 @@ class Picture:
             f"<Picture: {', '.join(counts)}{inside}; a notebook shows it, "
             '.save("graph.svg") writes it>'
         )
-
-
-_FORMATS: dict[str, Callable[[Picture], str | bytes]] = {
-    ".svg": lambda picture: picture.svg,
-    ".png": lambda picture: picture.png,
-    ".dot": lambda picture: picture.dot,
-    ".html": lambda picture: picture.html,
-    ".json": lambda picture: json.dumps(picture.to_json(), ensure_ascii=False) + "\n",
-}

@@ -19,7 +19,7 @@ from retrograd.autograd._explaining._amounts import norm_of
 from retrograd.autograd._explaining._facts import grad_of
 from retrograd.autograd._explaining._model import LARGE, SMALL
 from retrograd.autograd._node import Node
-from retrograd.files._atomic import write_all, written_whole
+from retrograd.files._atomic import write_whole
 from retrograd.viz._flow import _kind as kind_of_norm
 from retrograd.viz._marks import listed
 from retrograd.viz._model import walk
@@ -390,9 +390,9 @@ class Report:
 
     def _write(self) -> None:
         """Put a new file in the place of the old one."""
-        content = report_of(self.to_json()).encode("utf-8", "replace")
-        with written_whole(str(self.path)) as file:
-            write_all(file, content)
+        data = self.to_json()
+        page = filled("report", SCRIPTS, data["title"], data, {})
+        write_whole(self.path, page.encode("utf-8", "replace"))
 
     def close(self) -> None:
         """Write the last version. A program that ends does this by itself."""
@@ -412,11 +412,6 @@ class Report:
 
     def __exit__(self, *exc: object) -> None:
         self.close()
-
-
-def report_of(data: dict[str, Any]) -> str:
-    """The HTML of a report."""
-    return filled("report", SCRIPTS, data["title"], data, {})
 
 
 def size_of(array: Any) -> float:

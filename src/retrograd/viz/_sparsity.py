@@ -5,12 +5,11 @@ from __future__ import annotations
 
 import io
 import os
-from collections.abc import Callable
 from html import escape
 from typing import Any
 
 from retrograd import arrays
-from retrograd.files._atomic import write_all, written_whole
+from retrograd.files._atomic import write_as
 from retrograd.viz._layout import need
 
 # Twelve colours that can be told apart; further ones are repeated.
@@ -121,20 +120,9 @@ class PatternPicture:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the picture. The ending of the name says how: .svg, .png or .txt."""
-        name = os.fspath(path)
-        ending = os.path.splitext(name)[1].lower()
-        contents: dict[str, Callable[[], str | bytes]] = {
+        write_as(path, {
             ".svg": lambda: self.svg, ".png": lambda: self.png, ".txt": lambda: f"{self}\n"
-        }  # fmt: skip
-        if ending not in contents:
-            raise ValueError(
-                f"cannot tell from {name!r} what to write: the name must end in one of "
-                f"{', '.join(contents)}"
-            )
-        content = contents[ending]()
-        data = content if isinstance(content, bytes) else content.encode("utf-8")
-        with written_whole(name) as file:
-            write_all(file, data)
+        })  # fmt: skip
 
 
 def sparsity(matrix: Any, title: str | None = None) -> PatternPicture:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from retrograd.files._atomic import write_all, written_whole
+from retrograd.files._atomic import write_whole
 from retrograd.viz._colours import ACCENT, DARK, LIGHT
 from retrograd.viz._layout import need
 from retrograd.viz._model import Item
@@ -107,8 +107,7 @@ def save_steps(
         files = {f"{stem}-{k + 1:0{digits}}{ending}": partial(still, scene, steps, k)
                  for k in range(len(steps))}  # fmt: skip
     for name, content in files.items():
-        with written_whole(name) as file:
-            write_all(file, content())
+        write_whole(name, content())
     return list(files)
 
 

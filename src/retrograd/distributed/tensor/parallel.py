@@ -99,12 +99,6 @@ class ColwiseParallel(ParallelStyle):
         self.outputs = _layouts(output_layouts, Shard(-1))
 
     def split(self, module: Any, mesh: DeviceMesh) -> None:
-        """Place the parameters of a module.
-
-        Args:
-            module: The module.
-            mesh: The mesh.
-        """
         if not (hasattr(module, "in_features") or hasattr(module, "num_embeddings")):
             raise NotImplementedError(
                 f"{type(self).__name__} currently only support nn.Linear and nn.Embedding!"
@@ -137,12 +131,6 @@ class RowwiseParallel(ColwiseParallel):
         self.outputs = _layouts(output_layouts, Replicate())
 
     def apply(self, module: Any, mesh: DeviceMesh) -> None:
-        """Place the parameters of a module, and from now on its inputs and outputs.
-
-        Args:
-            module: The module.
-            mesh: The mesh.
-        """
         if hasattr(module, "num_embeddings"):
             self.inputs = (Replicate(),)
         super().apply(module, mesh)

@@ -41,11 +41,6 @@ class CosineAnnealingLR(LRScheduler):
         return 1 + math.cos(math.pi * epoch / self.T_max)
 
     def get_lr(self) -> list[Any]:
-        """Compute the learning rates for ``self.last_epoch`` from those of the previous epoch.
-
-        Returns:
-            A rate for each group.
-        """
         self._warn_unless_stepping()
         if self._is_initial:
             return values_of(self.optimizer, "lr")
@@ -105,11 +100,6 @@ class CosineAnnealingWarmRestarts(LRScheduler):
         super().__init__(optimizer, last_epoch)
 
     def get_lr(self) -> list[Any]:
-        """Compute the learning rates at ``self.T_cur`` in the current period.
-
-        Returns:
-            A rate for each group.
-        """
         self._warn_unless_stepping()
         height, low = (1 + math.cos(math.pi * self.T_cur / self.T_i)) / 2, self.eta_min
         return [low + (base_lr - low) * height for base_lr in self.base_lrs]

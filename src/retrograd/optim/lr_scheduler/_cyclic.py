@@ -120,11 +120,6 @@ class CyclicLR(_Cycling):
         return float(1 / 2.0 ** (x - 1) if self.mode == "triangular2" else self.gamma**x)
 
     def get_lr(self) -> list[Any]:
-        """Compute the learning rates for ``self.last_epoch``, and set the momentum.
-
-        Returns:
-            A rate for each group.
-        """
         self._warn_unless_stepping()
         cycle = math.floor(1 + self.last_epoch / self.total_size)
         x = 1.0 + self.last_epoch / self.total_size - cycle
@@ -148,11 +143,6 @@ class CyclicLR(_Cycling):
         return {**super().state_dict(), "_scale_fn_custom": state_of(self._scale_fn_custom)}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Load a state.
-
-        Args:
-            state_dict: what ``state_dict`` returned.
-        """
         given = dict(state_dict)
         of_function = given.pop("_scale_fn_custom", None)
         super().load_state_dict(given)
@@ -233,11 +223,6 @@ class OneCycleLR(_Cycling):
         super().__init__(optimizer, last_epoch)
 
     def get_lr(self) -> list[Any]:
-        """Compute the learning rates for ``self.last_epoch``, and set the momentum.
-
-        Returns:
-            A rate for each group.
-        """
         self._warn_unless_stepping()
         step = self.last_epoch
         if step > self.total_steps:

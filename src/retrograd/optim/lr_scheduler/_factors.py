@@ -25,11 +25,6 @@ class _Factors(LRScheduler):
         raise NotImplementedError
 
     def get_lr(self) -> list[Any]:
-        """Compute the learning rates for ``self.last_epoch``.
-
-        Returns:
-            A rate for each group.
-        """
         self._warn_unless_stepping()
         change = self._change()
         if change is None:
@@ -288,7 +283,6 @@ class _OfUsersFunctions(LRScheduler):
         return {**super().state_dict(), "lr_lambdas": [state_of(f) for f in self.lr_lambdas]}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Load a state that ``state_dict`` returned."""
         self.__dict__.update({k: v for k, v in state_dict.items() if k != "lr_lambdas"})
         for function, state in zip(self.lr_lambdas, state_dict["lr_lambdas"], strict=False):
             if state is not None:
@@ -311,11 +305,6 @@ class LambdaLR(_OfUsersFunctions):
     """
 
     def get_lr(self) -> list[Any]:
-        """Compute the learning rates for ``self.last_epoch``.
-
-        Returns:
-            A rate for each group.
-        """
         self._warn_unless_stepping()
         return self._times(self.base_lrs)
 
@@ -343,11 +332,6 @@ class MultiplicativeLR(_OfUsersFunctions):
                 )
 
     def get_lr(self) -> list[Any]:
-        """Compute the learning rates for ``self.last_epoch``.
-
-        Returns:
-            A rate for each group.
-        """
         self._warn_unless_stepping()
         rates = values_of(self.optimizer, "lr")
         return rates if self._is_initial else self._times(rates)
