@@ -415,7 +415,7 @@ def test_saving_is_all_or_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         file.write(data[:10])
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("retrograd.viz._picture.write_all", fail)
+    monkeypatch.setattr("retrograd.files._atomic.write_all", fail)
     with pytest.raises(OSError, match="what was there before is unchanged"):
         drawn.save(path)
     assert path.read_text() == "old"

@@ -53,11 +53,7 @@ class ProcessGroup:
         return int(self.calls.rank)
 
     def size(self) -> int:
-        """How many processes are in the group.
-
-        Returns:
-            The number of processes.
-        """
+        """The number of processes in the group."""
         return len(self.ranks)
 
     def rank_of(self, global_rank: int) -> int:
@@ -239,9 +235,6 @@ class group(metaclass=_GroupMeta):  # noqa: N801 - PyTorch's name
 
 def is_available() -> bool:
     """Whether this package can be used: always, with one process if there is no MPI.
-
-    Returns:
-        True.
 
     Example:
         >>> is_available()

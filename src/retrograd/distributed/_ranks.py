@@ -36,9 +36,6 @@ def get_world_size(group: Any = None) -> int:
 def get_backend(group: Any = None) -> str:
     """The means by which processes communicate: always MPI.
 
-    Returns:
-        The string "mpi".
-
     Example:
         >>> dist.get_backend()
         'mpi'
@@ -80,9 +77,6 @@ def get_global_rank(group: ProcessGroup, group_rank: int) -> int:
     Args:
         group: the process group.
         group_rank: the rank in the group.
-
-    Returns:
-        The rank among all processes.
 
     Example:
         >>> dist.get_global_rank(dist.new_group([0]), 0)

@@ -163,11 +163,7 @@ class Work:
         return self.is_completed() and self._error is None
 
     def exception(self) -> BaseException | None:
-        """The error of the call.
-
-        Returns:
-            The exception, or None.
-        """
+        """The exception that the call raised, or None."""
         return self._error
 
     def source_rank(self) -> int:

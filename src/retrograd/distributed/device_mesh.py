@@ -104,9 +104,6 @@ class DeviceMesh:
 
         Args:
             mesh_dim: The dimension.
-
-        Returns:
-            An integer.
         """
         return math.prod(self.shape) if mesh_dim is None else self.shape[mesh_dim]
 
@@ -190,9 +187,6 @@ def init_device_mesh(
         device_type: ``"cuda"``, ``"tpu"``, ``"xla"``, or ``"cpu"``, which stands for ``"xla:cpu"``.
         mesh_shape: The number of devices along each dimension.
         mesh_dim_names: A name for each dimension.
-
-    Returns:
-        The mesh.
 
     Example:
         >>> mesh = init_device_mesh("cpu", (2, 4), mesh_dim_names=("dp", "tp"))  # doctest: +SKIP

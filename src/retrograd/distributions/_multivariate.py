@@ -216,9 +216,6 @@ class LowRankMultivariateNormal(Distribution):
 
     mean = mode = formula(lambda self: self.loc)
 
-    def _vector(self, vector: Any) -> Any:
-        return vector.expand(self._batch_shape + self._event_shape)
-
     def _matrix(self, matrix: Any) -> Any:
         return matrix.expand(self._batch_shape + self._event_shape + self._event_shape)
 
@@ -226,7 +223,8 @@ class LowRankMultivariateNormal(Distribution):
     def variance(self) -> Any:
         """The variance of each element."""
         squares = self._unbroadcasted_cov_factor.pow(2).sum(-1)
-        return self._vector(squares + self._unbroadcasted_cov_diag)
+        variance = squares + self._unbroadcasted_cov_diag
+        return variance.expand(self._batch_shape + self._event_shape)
 
     @lazy_property
     def scale_tril(self) -> Any:

@@ -105,9 +105,6 @@ class Distribution:
 
         Args:
             batch_shape: the new shape of the batch.
-
-        Returns:
-            A new distribution.
         """
         new = self._new_instance(_instance)
         batch_shape, event_dims = Size(batch_shape), _event_dims(_own_class(type(self)))
@@ -263,19 +260,11 @@ class Distribution:
         raise NotImplementedError
 
     def entropy(self) -> Any:
-        """Returns the entropy of each distribution.
-
-        Returns:
-            A tensor of the batch shape.
-        """
+        """Returns the entropy of each distribution, a tensor of the batch shape."""
         raise NotImplementedError
 
     def perplexity(self) -> Any:
-        """Returns the exponential of the entropy.
-
-        Returns:
-            A tensor of the batch shape.
-        """
+        """Returns the exponential of the entropy, a tensor of the batch shape."""
         return torch.exp(self.entropy())
 
     # -- checks --------------------------------------------------------------------------------

@@ -155,9 +155,6 @@ def tril_matrix_to_vec(mat: Any, diag: int = 0) -> Any:
         mat: the matrices.
         diag: the diagonal up to which elements are taken.
 
-    Returns:
-        The vectors, row after row.
-
     Example:
         >>> tril_matrix_to_vec(torch.tensor([[1.0, 2.0], [3.0, 4.0]]))
         tensor([1., 3., 4.])

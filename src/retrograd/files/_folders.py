@@ -121,20 +121,12 @@ class Checkpoints:
         return os.path.join(self.folder, f"step-{step:08d}.safetensors")
 
     def latest(self) -> str | None:
-        """The file of the latest checkpoint.
-
-        Returns:
-            The path, or None.
-        """
+        """The path of the latest checkpoint, or None."""
         steps = self.steps()
         return self.path(steps[-1]) if steps else None
 
     def best(self) -> str | None:
-        """The file of the checkpoint with the best metric.
-
-        Returns:
-            The path, or None.
-        """
+        """The path of the checkpoint with the best metric, or None."""
         step = self._best_step()
         return None if step is None else self.path(step)
 

@@ -262,10 +262,6 @@ def _hashable(items: list[Any]) -> list[Any]:
     return items
 
 
-def _read_int(text: Any) -> int:
-    return int(_string(text), 16)
-
-
 def _read_float(text: Any) -> float:
     if type(text) is float or type(text) is int:
         return float(text)
@@ -282,10 +278,6 @@ def _read_complex(parts: Any) -> complex:
     return complex(real, imag)
 
 
-def _read_bytes(text: Any) -> bytes:
-    return base64.b64decode(_string(text), validate=True)
-
-
 def _read_device(text: Any) -> device:
     if not re.fullmatch(r"cpu(:\d{1,4})?", _string(text)):
         raise ValueError("a device is the CPU")
@@ -299,6 +291,7 @@ def _string(text: Any) -> str:
 
 
 _READERS: dict[str, Callable[[Any], Any]] = {
-    "$int": _read_int, "$float": _read_float, "$complex": _read_complex, "$bytes": _read_bytes,
+    "$int": lambda text: int(_string(text), 16), "$float": _read_float, "$complex": _read_complex,
+    "$bytes": lambda text: base64.b64decode(_string(text), validate=True),
     "$dtype": dtype_named, "$device": _read_device,
 }  # fmt: skip

@@ -60,11 +60,6 @@ class Trusted(Allowed):
         super().__init__(f"{target.__module__}.{target.__qualname__}", target)
         self.given = given
 
-    @property
-    def is_class(self) -> bool:
-        """Whether objects of it can be made."""
-        return isinstance(self.make, type)
-
 
 def checked_key(key: Any) -> Any:
     """A key of a dict or an element of a set, if it can be hashed in a reasonable time."""
@@ -174,12 +169,6 @@ class Unpickler:
         items, self._stack = self._stack, self._below.pop()
         return items
 
-    def _drop(self) -> None:
-        self._pop()
-
-    def _drop_to_mark(self) -> None:
-        self._since_mark()
-
     def _tuple(self, count: int) -> None:
         items = tuple(reversed([self._pop() for _ in range(count)]))
         self._push(items)
@@ -208,9 +197,6 @@ class Unpickler:
 
     def _long(self, form: str) -> None:
         self._push(int.from_bytes(self.take(self._number(form)), "little", signed=True))
-
-    def _skip_frame(self) -> None:
-        self.take(8)
 
     def _check_protocol(self) -> None:
         protocol = self.take(1)[0]
@@ -271,7 +257,8 @@ class Unpickler:
     def _new_object(self) -> None:
         """An object of a class that the user trusts."""
         arguments, kind = self._pop(), self._pop()
-        if not isinstance(kind, Trusted) or not kind.is_class or type(arguments) is not tuple:
+        is_class = isinstance(kind, Trusted) and isinstance(kind.make, type)
+        if not is_class or type(arguments) is not tuple:
             raise ValueError("its pickle makes an object of what is not a class")
         made: Any = kind.make
         made = made.__new__(made, *arguments)
@@ -304,10 +291,10 @@ class Unpickler:
 _STOP = ord(".")
 _STEPS: dict[int, Callable[[Unpickler], None]] = {
     0x80: Unpickler._check_protocol,
-    0x95: Unpickler._skip_frame,
+    0x95: lambda u: u.take(8),
     ord("("): Unpickler._mark,
-    ord("0"): Unpickler._drop,
-    ord("1"): Unpickler._drop_to_mark,
+    ord("0"): lambda u: u._pop(),
+    ord("1"): lambda u: u._since_mark(),
     ord("2"): lambda u: u._push(u._top()),
     ord("N"): lambda u: u._push(None),
     0x88: lambda u: u._push(True),

@@ -11,6 +11,7 @@ from typing import Any, ParamSpec, Protocol, TypeVar
 from retrograd.autograd._hooks import RemovableHandle
 from retrograd.autograd.function import Function
 from retrograd.nn._state import Stateful
+from retrograd.ops._sections import like
 from retrograd.tensor._tensor import Tensor
 
 P = ParamSpec("P")
@@ -137,6 +138,7 @@ class CallableModule(Stateful):
         """
         return add(self._forward_pre_hooks, Hook(hook, with_kwargs), prepend)
 
+    @like(register_forward_pre_hook)
     def register_forward_hook(
         self, hook: Callable[..., Any], *, prepend: bool = False, with_kwargs: bool = False,
         always_call: bool = False,
@@ -145,15 +147,12 @@ class CallableModule(Stateful):
 
         Args:
             hook: what it returns, if not None, replaces the output.
-            prepend: run the hook before those registered earlier.
             with_kwargs: call ``hook(module, args, kwargs, output)``.
             always_call: call the hook when ``forward`` raises, too.
-
-        Returns:
-            A handle, whose ``remove()`` removes the hook.
         """
         return add(self._forward_hooks, Hook(hook, with_kwargs, always_call), prepend)
 
+    @like(register_forward_pre_hook)
     def register_full_backward_pre_hook(
         self, hook: Callable[..., Any], prepend: bool = False
     ) -> RemovableHandle:
@@ -161,13 +160,10 @@ class CallableModule(Stateful):
 
         Args:
             hook: what it returns, if not None, replaces the gradients.
-            prepend: run the hook before those registered earlier.
-
-        Returns:
-            A handle, whose ``remove()`` removes the hook.
         """
         return add(self._backward_pre_hooks, hook, prepend)
 
+    @like(register_forward_pre_hook)
     def register_full_backward_hook(
         self, hook: Callable[..., Any], prepend: bool = False
     ) -> RemovableHandle:
@@ -176,10 +172,6 @@ class CallableModule(Stateful):
 
         Args:
             hook: what it returns, if not None, replaces the gradients of the inputs.
-            prepend: run the hook before those registered earlier.
-
-        Returns:
-            A handle, whose ``remove()`` removes the hook.
 
         Example:
             >>> layer = torch.nn.ReLU()

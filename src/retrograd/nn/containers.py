@@ -268,27 +268,15 @@ class _Keyed(Module):
         return key in self._names()
 
     def keys(self) -> Any:
-        """List the names.
-
-        Returns:
-            The names.
-        """
+        """The names."""
         return self._names().keys()
 
     def items(self) -> Any:
-        """List names and values.
-
-        Returns:
-            Pairs of a name and a value.
-        """
+        """The pairs of a name and a value."""
         return [(key, self[key]) for key in self._names()]
 
     def values(self) -> Any:
-        """List the values.
-
-        Returns:
-            The values.
-        """
+        """The values."""
         return [self[key] for key in self._names()]
 
     def pop(self, key: str) -> Any:

@@ -9,7 +9,7 @@ from typing import Any
 
 from retrograd._later import MissingNameError
 from retrograd.autograd.grad_mode import no_grad
-from retrograd.ops._sections import like, sections
+from retrograd.ops._sections import complete_all, like
 from retrograd.ops.piecewise import where
 from retrograd.tensor._like import empty_like
 
@@ -50,11 +50,7 @@ def constant_(tensor: Any, val: float) -> Any:
     """Fill ``tensor`` with ``val``.
 
     Args:
-        tensor: tensor to fill.
         val: the value.
-
-    Returns:
-        ``tensor``.
 
     Example:
         >>> torch.nn.init.constant_(torch.empty(2), 0.5)
@@ -66,12 +62,6 @@ def constant_(tensor: Any, val: float) -> Any:
 def ones_(tensor: Any) -> Any:
     """Fill ``tensor`` with ones.
 
-    Args:
-        tensor: tensor to fill.
-
-    Returns:
-        ``tensor``.
-
     Example:
         >>> torch.nn.init.ones_(torch.empty(2))
         tensor([1., 1.])
@@ -81,12 +71,6 @@ def ones_(tensor: Any) -> Any:
 
 def zeros_(tensor: Any) -> Any:
     """Fill ``tensor`` with zeros.
-
-    Args:
-        tensor: tensor to fill.
-
-    Returns:
-        ``tensor``.
 
     Example:
         >>> torch.nn.init.zeros_(torch.empty(2))
@@ -101,9 +85,6 @@ def eye_(tensor: Any) -> Any:
 
     Args:
         tensor: a matrix.
-
-    Returns:
-        ``tensor``.
 
     Example:
         >>> torch.nn.init.eye_(torch.empty(2, 2))
@@ -125,9 +106,6 @@ def dirac_(tensor: Any, groups: int = 1) -> Any:
         tensor: the weight of a convolution, with 3, 4 or 5 dimensions.
         groups: number of groups of the convolution.
 
-    Returns:
-        ``tensor``.
-
     Example:
         >>> torch.nn.init.dirac_(torch.empty(1, 1, 3))
         tensor([[[0., 1., 0.]]])
@@ -148,22 +126,11 @@ def dirac_(tensor: Any, groups: int = 1) -> Any:
 # -- random numbers ----------------------------------------------------------------------------
 
 
-_GENERATOR = """\
-Args:
-    generator: source of random numbers.
-
-Returns:
-    ``tensor``.
-"""
-
-
 @no_grad()
-@sections(_GENERATOR)
 def uniform_(tensor: Any, a: float = 0.0, b: float = 1.0, generator: Any = None) -> Any:
     """Fill ``tensor`` from the uniform distribution on ``[a, b)``.
 
     Args:
-        tensor: tensor to fill.
         a: lower bound.
         b: upper bound.
 
@@ -175,12 +142,10 @@ def uniform_(tensor: Any, a: float = 0.0, b: float = 1.0, generator: Any = None)
 
 
 @no_grad()
-@sections(_GENERATOR)
 def normal_(tensor: Any, mean: float = 0.0, std: float = 1.0, generator: Any = None) -> Any:
     """Fill ``tensor`` from a normal distribution.
 
     Args:
-        tensor: tensor to fill.
         mean: mean.
         std: standard deviation.
 
@@ -192,7 +157,6 @@ def normal_(tensor: Any, mean: float = 0.0, std: float = 1.0, generator: Any = N
 
 
 @no_grad()
-@sections(_GENERATOR)
 def trunc_normal_(
     tensor: Any, mean: float = 0.0, std: float = 1.0, a: float = -2.0, b: float = 2.0,
     generator: Any = None,
@@ -200,7 +164,6 @@ def trunc_normal_(
     """Fill ``tensor`` from a normal distribution that is restricted to ``[a, b]``.
 
     Args:
-        tensor: tensor to fill.
         mean: mean of the distribution before it is restricted.
         std: standard deviation before it is restricted.
         a: lower bound.
@@ -269,7 +232,6 @@ def _fans(tensor: Any) -> tuple[int, int]:
 _calculate_fan_in_and_fan_out = _fans
 
 
-@sections(_GENERATOR)
 def xavier_uniform_(tensor: Any, gain: float = 1.0, generator: Any = None) -> Any:
     """Glorot initialization: uniform on ``[-b, b]``, ``b = gain * sqrt(6 / (fan_in + fan_out))``.
 
@@ -285,7 +247,6 @@ def xavier_uniform_(tensor: Any, gain: float = 1.0, generator: Any = None) -> An
     return uniform_(tensor, -bound, bound, generator)
 
 
-@sections(_GENERATOR)
 def xavier_normal_(tensor: Any, gain: float = 1.0, generator: Any = None) -> Any:
     """Glorot initialization: normal, ``std = gain * sqrt(2 / (fan_in + fan_out))``.
 
@@ -314,7 +275,6 @@ def _kaiming_std(tensor: Any, a: float, mode: str, nonlinearity: str) -> float |
     return calculate_gain(nonlinearity, a) / math.sqrt(fan)
 
 
-@sections(_GENERATOR)
 def kaiming_uniform_(
     tensor: Any, a: float = 0, mode: str = "fan_in", nonlinearity: str = "leaky_relu",
     generator: Any = None,
@@ -338,7 +298,6 @@ def kaiming_uniform_(
     return uniform_(tensor, -bound, bound, generator)
 
 
-@sections(_GENERATOR)
 @like(kaiming_uniform_)
 def kaiming_normal_(
     tensor: Any, a: float = 0, mode: str = "fan_in", nonlinearity: str = "leaky_relu",
@@ -355,7 +314,6 @@ def kaiming_normal_(
 
 
 @no_grad()
-@sections(_GENERATOR)
 def orthogonal_(tensor: Any, gain: float = 1, generator: Any = None) -> Any:
     """Fill a matrix with random orthogonal rows or columns, whichever are fewer.
 
@@ -384,7 +342,6 @@ def orthogonal_(tensor: Any, gain: float = 1, generator: Any = None) -> Any:
 
 
 @no_grad()
-@sections(_GENERATOR)
 def sparse_(
     tensor: Any, sparsity: float, std: float = 0.01, generator: Any = None
 ) -> Any:
@@ -438,3 +395,8 @@ __all__ = [
     "normal_", "ones_", "orthogonal_", "sparse_", "trunc_normal_", "uniform_", "xavier_normal_",
     "xavier_uniform_", "zeros_",
 ]  # fmt: skip
+
+complete_all(
+    globals(), {"tensor": "tensor to fill.", "generator": "source of random numbers."},
+    results={"tensor": "``tensor``."},
+)  # fmt: skip

@@ -160,11 +160,7 @@ class LazyModuleMixin:
         raise NotImplementedError(f"initialize_parameters is not implemented for {type(self)}")
 
     def has_uninitialized_params(self) -> bool:
-        """Test whether some parameter or buffer has no shape yet.
-
-        Returns:
-            True or false.
-        """
+        """Whether some parameter or buffer has no shape yet."""
         this: Any = self
         return any(map(is_lazy, (*this._parameters.values(), *this._buffers.values())))
 

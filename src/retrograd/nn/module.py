@@ -318,7 +318,7 @@ class Module(CallableModule):
 
     def __repr__(self) -> str:
         own = self.extra_repr().split("\n") if self.extra_repr() else []
-        below = [f"({n}): {_indented(repr(m))}" for n, m in self._modules.items()]
+        below = [f"({n}): " + repr(m).replace("\n", "\n  ") for n, m in self._modules.items()]
         if len(own) == 1 and not below:
             return f"{self._get_name()}({own[0]})"
         lines = "".join(f"  {line}\n" for line in (*own, *below))
@@ -333,10 +333,6 @@ def _children_first(module: Any) -> list[Any]:
         order.append(last)
         to_visit += last.children()
     return order[::-1]
-
-
-def _indented(text: str) -> str:
-    return text.replace("\n", "\n  ")
 
 
 __all__ = ["IncompatibleKeys", "Module", "Parameter"]

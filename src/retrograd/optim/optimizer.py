@@ -12,6 +12,7 @@ from typing import Any
 
 from retrograd._source import depth_of_user
 from retrograd.autograd._hooks import RemovableHandle, add_hook
+from retrograd.ops._sections import like
 from retrograd.tensor._conversion import from_dlpack
 from retrograd.tensor._tensor import Tensor
 
@@ -360,15 +361,9 @@ class Optimizer:
         """
         return add_hook(self._optimizer_step_pre_hooks, hook)
 
+    @like(register_step_pre_hook, hook="the function.")
     def register_step_post_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
-        """Call ``hook(optimizer, args, kwargs)`` after each step.
-
-        Args:
-            hook: the function.
-
-        Returns:
-            A handle, whose ``remove()`` removes the hook.
-        """
+        """Call ``hook(optimizer, args, kwargs)`` after each step."""
         return add_hook(self._optimizer_step_post_hooks, hook)
 
     def register_state_dict_pre_hook(
@@ -385,6 +380,7 @@ class Optimizer:
         """
         return _add(self._optimizer_state_dict_pre_hooks, hook, prepend)
 
+    @like(register_state_dict_pre_hook)
     def register_state_dict_post_hook(
         self, hook: Callable[..., Any], prepend: bool = False
     ) -> RemovableHandle:
@@ -392,13 +388,10 @@ class Optimizer:
 
         Args:
             hook: may return another dictionary.
-            prepend: run it before those registered earlier.
-
-        Returns:
-            A handle, whose ``remove()`` removes the hook.
         """
         return _add(self._optimizer_state_dict_post_hooks, hook, prepend)
 
+    @like(register_state_dict_pre_hook)
     def register_load_state_dict_pre_hook(
         self, hook: Callable[..., Any], prepend: bool = False
     ) -> RemovableHandle:
@@ -406,25 +399,14 @@ class Optimizer:
 
         Args:
             hook: may return another state to load.
-            prepend: run it before those registered earlier.
-
-        Returns:
-            A handle, whose ``remove()`` removes the hook.
         """
         return _add(self._optimizer_load_state_dict_pre_hooks, hook, prepend)
 
+    @like(register_state_dict_pre_hook)
     def register_load_state_dict_post_hook(
         self, hook: Callable[..., Any], prepend: bool = False
     ) -> RemovableHandle:
-        """Call ``hook(optimizer)`` after ``load_state_dict``.
-
-        Args:
-            hook: the function.
-            prepend: run it before those registered earlier.
-
-        Returns:
-            A handle, whose ``remove()`` removes the hook.
-        """
+        """Call ``hook(optimizer)`` after ``load_state_dict``."""
         return _add(self._optimizer_load_state_dict_post_hooks, hook, prepend)
 
 

@@ -264,11 +264,7 @@ class Pipeline:
         return list({id(p): p for p in self._named.values()}.values())
 
     def named_parameters(self) -> Iterator[tuple[str, Any]]:
-        """The parameters of this rank's layers, with their names in the whole model.
-
-        Returns:
-            Pairs of a name and a parameter.
-        """
+        """The parameters of this rank's layers, with their names in the whole model, as pairs."""
         return iter(self._named.items())
 
     def train(self, mode: bool = True) -> Pipeline:

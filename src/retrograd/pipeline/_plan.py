@@ -187,7 +187,8 @@ def advice(plan: Plan, rows: Sequence[Row]) -> list[str]:
     """Which schedule is best, why, and what would help, a sentence or two a line."""
     if plan.stages == 1:
         return ["One stage has nobody to wait for: all schedules are the same."]
-    fitting = [row for row in rows if _fits(plan, row)]
+    fits = lambda memory: plan.memory is None or memory is None or memory <= plan.memory
+    fitting = [row for row in rows if fits(row.memory)]
     if not fitting:
         least = min(rows, key=lambda row: (row.memory or 0, row.time))
         assert plan.memory is not None
@@ -206,10 +207,6 @@ def advice(plan: Plan, rows: Sequence[Row]) -> list[str]:
             f"does not fit into {in_bytes(plan.memory)}."
         )
     return [*lines, *_suggestions(plan, best, fitting)]
-
-
-def _fits(plan: Plan, row: Row) -> bool:
-    return plan.memory is None or row.memory is None or row.memory <= plan.memory
 
 
 def _verdict(best: Row, rows: Sequence[Row]) -> str:

@@ -223,11 +223,7 @@ class Timeline:
         return {"traceEvents": [*names, *boxes], "otherData": self.figures()}
 
     def figures(self) -> dict[str, Any]:
-        """The figures by name.
-
-        Returns:
-            A dictionary for JSON.
-        """
+        """The figures by name, as a dictionary for JSON."""
         memory = self.peak_memory
         return {
             "schedule": self.schedule.name,

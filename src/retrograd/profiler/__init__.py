@@ -29,11 +29,7 @@ __getattr__, __dir__ = later(__name__, ["profiler"], {
 
 
 def kineto_available() -> bool:
-    """Whether PyTorch's tracing library is there, which it is not.
-
-    Returns:
-        False.
-    """
+    """Whether PyTorch's tracing library is there: False."""
     return False
 
 

@@ -239,11 +239,7 @@ class EventList(list[Any]):
         return EventList(groups.values(), self._ledgers, self._modules)
 
     def total_average(self) -> FunctionEventAvg:
-        """Adds up all events.
-
-        Returns:
-            The sums.
-        """
+        """The sums over all events."""
         total = FunctionEventAvg("Total")
         for event in self:
             total.add(event)

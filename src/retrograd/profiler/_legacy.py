@@ -82,11 +82,7 @@ class profile(profiler.profile):  # noqa: N801 - PyTorch's name
         return self._expected().table(sort_by, row_limit, **options)
 
     def total_average(self) -> FunctionEventAvg:
-        """Adds up all events.
-
-        Returns:
-            The sums.
-        """
+        """The sums over all events."""
         return self._expected().total_average()
 
     @property

@@ -328,11 +328,7 @@ class profile(Scope):  # noqa: N801 - PyTorch's name
         return self._ledgers
 
     def events(self) -> EventList:
-        """The events, in the order in which they began.
-
-        Returns:
-            A list of ``FunctionEvent``.
-        """
+        """The events as a list of ``FunctionEvent``, in the order in which they began."""
         ledgers = self._results("accessing events")
         if self._shown is None:
             self._shown = function_events(list(ledgers), self.with_modules)

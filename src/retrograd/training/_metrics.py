@@ -38,12 +38,10 @@ class Metrics:
 
 
 def _line(record: dict[str, Any]) -> str:
-    plain = {k: None if _odd(v) else v for k, v in record.items()}  # JSON knows no infinity
+    # JSON knows no infinity.
+    odd = {k for k, v in record.items() if isinstance(v, float) and not math.isfinite(v)}
+    plain = {k: None if k in odd else v for k, v in record.items()}
     return json.dumps(plain) + "\n"
-
-
-def _odd(value: Any) -> bool:
-    return isinstance(value, float) and not math.isfinite(value)
 
 
 def read(folder: Path, up_to: int) -> list[dict[str, Any]]:

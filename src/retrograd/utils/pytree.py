@@ -20,11 +20,7 @@ Leaves = Callable[[Any], bool]
 
 
 def tree_flatten(tree: Any, is_leaf: Leaves | None = None) -> tuple[list[Any], TreeSpec]:
-    """Take a tree apart.
-
-    Returns:
-        The leaves, and what is left without them.
-    """
+    """The leaves of a tree, and what is left without them."""
     if is_leaf is None:
         return _trees.flatten(tree)
     leaves, shape = _trees.flatten(_held(tree, is_leaf))
@@ -71,20 +67,12 @@ def tree_leaves(tree: Any, is_leaf: Leaves | None = None) -> list[Any]:
 
 
 def tree_iter(tree: Any, is_leaf: Leaves | None = None) -> Any:
-    """Iterate over the leaves of a tree.
-
-    Returns:
-        An iterator.
-    """
+    """An iterator over the leaves of a tree."""
     return iter(tree_leaves(tree, is_leaf))
 
 
 def tree_structure(tree: Any, is_leaf: Leaves | None = None) -> TreeSpec:
-    """A tree without its leaves.
-
-    Returns:
-        What ``tree_unflatten`` needs.
-    """
+    """The tree without its leaves, which ``tree_unflatten`` needs."""
     return tree_flatten(tree, is_leaf)[1]
 
 

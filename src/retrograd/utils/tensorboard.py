@@ -60,11 +60,7 @@ class SummaryWriter:
         return self._files[name]
 
     def get_logdir(self) -> str:
-        """Returns the folder that is written to.
-
-        Returns:
-            Its path.
-        """
+        """Returns the folder that is written to."""
         return self.log_dir
 
     def add_scalar(

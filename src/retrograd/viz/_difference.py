@@ -77,7 +77,10 @@ class Difference:
         rest = self.parts[1:]
         if rest:
             lines.append(f"{len(rest):,} more of {self.compared:,} values and gradients differ:")
-            lines += [f"  {part.lines()[0]}{_far(part)}" for part in rest[:LISTED]]
+            lines += [
+                f"  {part.lines()[0]}" + ("" if math.isinf(part.size) else f" ({part.size:.2g})")
+                for part in rest[:LISTED]
+            ]
             lines += [f"  ... {len(rest) - LISTED:,} more"] if len(rest) > LISTED else []
         return "\n".join(lines)
 
@@ -269,10 +272,6 @@ def _line(node: Node | None) -> str | None:
 
 def _first(part: Part) -> str:
     return part.lines()[0]
-
-
-def _far(part: Part) -> str:
-    return "" if math.isinf(part.size) else f" ({part.size:.2g})"
 
 
 def _mark(part: Part) -> Mark:

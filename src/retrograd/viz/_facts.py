@@ -106,12 +106,25 @@ def array_of(value: Any) -> Any:
 # -- saved values ----------------------------------------------------------------------------
 
 
+def entries_of(node: Node) -> Iterator[tuple[str, Any, Any, Any]]:
+    """What a node has saved: the name, the value, packed as it may be, its version counter, and the
+    count at the time. Nothing, once a pass has freed it."""
+    if isinstance(node, CopySlices):
+        yield from entries_of(node.write)
+    elif node.saved is FREED or node.saved is None:
+        return
+    elif isinstance(node, OperationNode):
+        saved = node.saved
+        yield from zip(node.operation.saves, saved[::3], saved[1::3], saved[2::3], strict=True)
+    elif isinstance(node, FunctionCtx):
+        for i, (value, version, count, *_) in enumerate(node.saved):
+            yield f"saved_tensors[{i}]", value, version, count
+
+
 def saved_of(node: Node) -> list[Saved]:
     """The values that a node keeps, with their names and sizes."""
-    if node.saved is FREED or node.saved is None:
-        return [] if not isinstance(node, CopySlices) else saved_of(node.write)
     result = []
-    for name, value in _entries(node):
+    for name, value, *_ in entries_of(node):
         if isinstance(value, Packed):
             result.append(Saved(name, None, 0))
             continue
@@ -119,15 +132,6 @@ def saved_of(node: Node) -> list[Saved]:
         if getattr(value, "shape", None) is not None:
             result.append(Saved(name, array_of(value), int(value.nbytes)))
     return result
-
-
-def _entries(node: Node) -> Iterator[tuple[str, Any]]:
-    """The names of saved values and what is kept under them."""
-    if isinstance(node, FunctionCtx):
-        for i, entry in enumerate(node.saved):
-            yield f"saved_tensors[{i}]", entry[0]
-    elif isinstance(node, OperationNode):
-        yield from zip(node.operation.saves, node.saved[::3], strict=False)
 
 
 def memory(nodes: list[Node]) -> list[int | None]:
@@ -174,26 +178,22 @@ def constants_of(node: Node) -> list[Constant]:
 
 def _kept_by_operation(node: OperationNode) -> list[Constant]:
     """The inputs of an operation that need no gradient and that its rule needs."""
-    result = []
-    if node.saved is not FREED and node.saved is not None:
-        inputs = node.operation.inputs
-        for k, name in enumerate(node.operation.saves):
-            value, version = node.saved[3 * k], node.saved[3 * k + 1]
-            if name not in inputs or node.next_nodes[inputs.index(name)] is not None:
-                continue
-            is_number = version is UNCHANGING and getattr(value, "shape", None) == ()
-            if getattr(value, "shape", None) is not None and not is_number:
-                position = inputs.index(name)
-                result.append(Constant(id(value), position, info_of(value), array_of(value)))
+    result, inputs = [], node.operation.inputs
+    for name, value, version, _ in entries_of(node):
+        if name not in inputs or node.next_nodes[inputs.index(name)] is not None:
+            continue
+        if getattr(value, "shape", None) is not None and not _is_number(value, version):
+            position = inputs.index(name)
+            result.append(Constant(id(value), position, info_of(value), array_of(value)))
     return result
 
 
 def _not_kept(node: OperationNode) -> Iterator[Constant]:
     """The inputs that need no gradient and that no rule needs. Some of them may have been numbers:
     of these only nodes that note the shapes of inputs know it."""
-    inputs, infos = node.operation.inputs, _infos(node)
+    inputs, infos, numbers = node.operation.inputs, _infos(node), _numbers(node)
     for position, origin in enumerate(node.next_nodes):
-        if origin is not None or (inputs != ("tensors",) and _is_number(node, inputs[position])):
+        if origin is not None or (inputs != ("tensors",) and inputs[position] in numbers):
             continue
         given = infos[position] if position < len(infos) else None
         if infos and (given is None or given[1] is None):
@@ -218,12 +218,9 @@ def options_of(node: Node) -> list[str]:
         return []
     words = []
     operation = node.operation
-    if node.saved is not FREED and node.saved is not None:
-        for k, name in enumerate(operation.saves):
-            value, version = node.saved[3 * k], node.saved[3 * k + 1]
-            number = name in operation.inputs and version is UNCHANGING
-            if number and getattr(value, "shape", None) == () and array_of(value) is not None:
-                words.append(f"{name}={_number(value.item())}")
+    for name, value in _numbers(node).items():
+        if name in operation.inputs and array_of(value) is not None:
+            words.append(f"{name}={_number(value.item())}")
     for name, value in (getattr(node, "options", None) or {}).items():
         text = option_text(value)
         if text is not None and (name, text) not in _USUAL:
@@ -278,11 +275,9 @@ def outputs_of(node: Node) -> dict[int, Info]:
 
 def _one_output(node: OperationNode) -> dict[int, Info]:
     operation = node.operation
-    if node.saved is not None and node.saved is not FREED:
-        for k, name in enumerate(operation.saves):
-            value = node.saved[3 * k]
-            if name in operation.output_names and (result := info_of(value)) is not None:
-                return {operation.output_names.index(name): result}
+    for name, value, *_ in entries_of(node):
+        if name in operation.output_names and (result := info_of(value)) is not None:
+            return {operation.output_names.index(name): result}
     given = _given(node)
     options = getattr(node, "options", None) or {}
     if "size" in options and given:
@@ -335,11 +330,10 @@ def input_infos(node: Node) -> list[Info | None]:
     known: list[Info | None] = [None] * count
     for i, given in enumerate(_infos(node)[:count]):
         known[i] = info(*given) if given is not None and given[1] is not None else None
-    if node.saved is not None and node.saved is not FREED:
-        for k, name in enumerate(node.operation.saves):
-            if name in node.operation.inputs:
-                i = node.operation.inputs.index(name)
-                known[i] = known[i] or info_of(node.saved[3 * k])
+    for name, value, *_ in entries_of(node):
+        if name in node.operation.inputs:
+            i = node.operation.inputs.index(name)
+            known[i] = known[i] or info_of(value)
     return known
 
 
@@ -357,18 +351,15 @@ def keeps_shape(node: Node) -> bool:
 def _alone(node: OperationNode) -> bool:
     """Whether only inputs with a history can determine the shape: a constant may be larger, a
     number is not."""
-    if len(node.next_nodes) == 1:
-        return True
-    names = node.operation.inputs
-    for position, origin in enumerate(node.next_nodes):
-        if origin is None and not _is_number(node, names[position]):
-            return False
-    return True
+    constants = [name for name, origin in zip(node.operation.inputs, node.next_nodes, strict=False)
+                 if origin is None]  # fmt: skip
+    return len(node.next_nodes) == 1 or _numbers(node).keys() >= set(constants)
 
 
-def _is_number(node: OperationNode, name: str) -> bool:
-    """Whether an input is known to have been a Python number."""
-    if node.saved is None or node.saved is FREED or name not in node.operation.saves:
-        return False
-    at = 3 * node.operation.saves.index(name)
-    return node.saved[at + 1] is UNCHANGING and getattr(node.saved[at], "shape", None) == ()
+def _numbers(node: OperationNode) -> dict[str, Any]:
+    """The saved values that are known to have been Python numbers, by name."""
+    return {n: value for n, value, version, _ in entries_of(node) if _is_number(value, version)}
+
+
+def _is_number(value: Any, version: Any) -> bool:
+    return version is UNCHANGING and getattr(value, "shape", None) == ()

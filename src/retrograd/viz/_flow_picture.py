@@ -95,13 +95,10 @@ def _largest(numbers: list[float]) -> float | None:
     return max(numbers, default=None)
 
 
-def _latest(norms: list[float | None]) -> float | None:
-    return next((x for x in reversed(norms) if x is not None), None)
-
-
 def _bars(axes: Any, flow: Any) -> None:
     words = flow.words()
-    latest = [_latest(flow.norms(name)) for name in flow.names]
+    known = [[x for x in flow.norms(name) if x is not None] for name in flow.names]
+    latest = [norms[-1] if norms else None for norms in known]
     drawn = [x if x is not None and 0 < x < math.inf else None for x in latest]
     left, right = _range([x for x in drawn if x is not None])
     for row, (name, x) in enumerate(zip(flow.names, drawn, strict=True)):

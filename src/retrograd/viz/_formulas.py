@@ -27,10 +27,35 @@ CONSTANTS = {"_LN2": "ln 2", "_LN10": "ln 10", "math.pi": "π", "_DEGREE": "(π 
 SAME = {"raw", "to_dtype", "kept", "as_value", "_constant", "asarray", "tuple", "_in_dtype_of",
         "_as_it_is", "cast", "conj_physical_or_same"}  # fmt: skip
 ZERO = {"zeros_like", "new_zeros", "zeros"}
-RELATIONS = {"eq": "=", "ne": "≠", "lt": "<", "le": "≤", "gt": ">", "ge": "≥",
-             "equal": "=", "less": "<", "greater": ">"}  # fmt: skip
 PRODUCTS = {"mm", "bmm", "mv", "matmul"}
 TRANSPOSED = {"transposed", "t", "_transposed"}
+# How operators and calls are written: the form, the lowest precedence of each operand without
+# parentheses, and the precedence of the whole.
+Notation = tuple[str, tuple[int, ...], int]
+OPERATORS: dict[type[ast.operator], Notation] = {
+    ast.Add: ("{} + {}", (SUM, SUM), SUM), ast.Sub: ("{} − {}", (SUM, PRODUCT), SUM),
+    ast.Mult: ("{} · {}", (PRODUCT, PRODUCT), PRODUCT),
+    ast.Div: ("{} / {}", (PRODUCT, SIGN), PRODUCT),
+    ast.MatMult: ("{} @ {}", (PRODUCT, SIGN), PRODUCT),
+}  # fmt: skip
+CALLS: dict[str, Notation] = {
+    "abs": ("|{}|", (CHOICE,), ATOM),
+    "isnan": ("{} is nan", (SUM,), CHOICE),
+    "logical_and": ("{} and {}", (SUM, SUM), CHOICE),
+    "logical_not": ("not {}", (SUM,), CHOICE),
+    "logical_or": ("{} or {}", (SUM, SUM), CHOICE),
+    "not_defined": ("not defined", (), ATOM),
+    "rsqrt": ("1 / sqrt({})", (CHOICE,), PRODUCT),
+    "threshold_backward": ("{} where {} > 0, else 0", (SUM, SUM), CHOICE),
+    "transposed_mm": ("{}ᵀ @ {}", (ATOM, SIGN), PRODUCT),
+    "where": ("{1} where {0}, else {2}", (CHOICE, SUM, CHOICE), CHOICE),
+    "_outer": ("{} ⊗ {}", (PRODUCT, SIGN), PRODUCT),
+    **{name: (f"{{}} {sign} {{}}", (SUM, SUM), CHOICE) for name, sign in (
+        ("eq", "="), ("equal", "="), ("ne", "≠"), ("lt", "<"), ("less", "<"), ("le", "≤"),
+        ("gt", ">"), ("greater", ">"), ("ge", "≥"))},
+    **dict.fromkeys(PRODUCTS, OPERATORS[ast.MatMult]),
+    **dict.fromkeys(TRANSPOSED, ("{}ᵀ", (ATOM,), ATOM)),
+}  # fmt: skip
 NAMES = {"sum_dim": "sum", "sum_all": "sum", "sum_to_shape": "sum_to", "mean_dim": "mean",
          "slice_": "slice", "pow_scalar": "pow", "scatter_zeros": "scatter", "put_zeros": "place",
          "add_flat": "add_at", "take_flat": "take", "adjoint": "adjoint"}  # fmt: skip
@@ -98,7 +123,9 @@ class Printer:
         if name in plain or isinstance(function, Operation) or not _is_ours(function):
             return None
         body = expression_of(function)
-        if body is None or sum(1 for _ in ast.walk(body)) > 60 or not self.means_the_same(body):
+        parts = [] if body is None else list(ast.walk(body))
+        has_unnamed_calls = any(isinstance(x, ast.Call) and not name_of(x.func) for x in parts)
+        if body is None or len(parts) > 60 or has_unnamed_calls:
             return None
         given = dict(zip(parameters_of(function), call.args, strict=False))
         given.update({k.arg: k.value for k in call.keywords if k.arg is not None})
@@ -108,11 +135,6 @@ class Printer:
             return filled(body, given)
         except TooLongError:
             return None
-
-    def means_the_same(self, body: ast.expr) -> bool:
-        """Whether the names that a helper uses mean the same where the rule is."""
-        called = [n.func for n in ast.walk(body) if isinstance(n, ast.Call)]
-        return all(name_of(f) for f in called)
 
     # -- writing -----------------------------------------------------------------------------
 
@@ -164,25 +186,22 @@ class Printer:
 
     def write_binop(self, node: ast.BinOp) -> Text:
         left, right = node.left, node.right
-        if isinstance(node.op, ast.Add):
-            return f"{self.inside(left, SUM)} + {self.inside(right, SUM)}", SUM
-        if isinstance(node.op, ast.Sub):
-            return f"{self.inside(left, SUM)} − {self.inside(right, PRODUCT)}", SUM
-        if isinstance(node.op, ast.Mult):
-            if isinstance(right, ast.Call) and name_of(right.func) == "rsqrt":
-                return (
-                    f"{self.inside(left, PRODUCT)} / sqrt({self.text(right.args[0])[0]})",
-                    PRODUCT,
-                )
-            level = SIGN if _is_ratio(right) else PRODUCT
-            return f"{self.inside(left, PRODUCT)} · {self.inside(right, level)}", PRODUCT
-        if isinstance(node.op, ast.Div):
-            return f"{self.inside(left, PRODUCT)} / {self.inside(right, SIGN)}", PRODUCT
-        if isinstance(node.op, ast.MatMult):
-            return f"{self.inside(left, PRODUCT)} @ {self.inside(right, SIGN)}", PRODUCT
         if isinstance(node.op, ast.Pow):
             return self.power(left, right)
-        return ast.unparse(node), SUM
+        if type(node.op) not in OPERATORS:
+            return ast.unparse(node), SUM
+        if isinstance(node.op, ast.Mult):
+            if isinstance(right, ast.Call) and name_of(right.func) == "rsqrt":
+                return self.arranged(("{} / sqrt({})", (PRODUCT, CHOICE), PRODUCT),
+                                     [left, right.args[0]])  # fmt: skip
+            if isinstance(right, ast.BinOp) and isinstance(right.op, (ast.Div, ast.MatMult)):
+                return self.arranged(("{} · {}", (PRODUCT, SIGN), PRODUCT), [left, right])
+        return self.arranged(OPERATORS[type(node.op)], [left, right])
+
+    def arranged(self, notation: Notation, parts: list[ast.expr]) -> Text:
+        form, levels, own = notation
+        texts = [self.inside(part, level) for part, level in zip(parts, levels, strict=True)]
+        return form.format(*texts), own
 
     def power(self, base: ast.expr, exponent: ast.expr) -> Text:
         text = self.inside(base, ATOM)
@@ -222,46 +241,19 @@ class Printer:
         return f"[{self.text(node.elt)[0]} {loops}]", ATOM
 
     def write_call(self, node: ast.Call) -> Text:
-        name, args = name_of(node.func), node.args
+        name = name_of(node.func)
+        args = node.args[:2] if name == "transposed_mm" else node.args  # the third is for speed
         if ast.unparse(node) in CONSTANTS:
             return CONSTANTS[ast.unparse(node)], ATOM
-        if name in RELATIONS and len(args) == 2:
-            left, right = (self.inside(x, SUM) for x in args)
-            return f"{left} {RELATIONS[name]} {right}", CHOICE
-        if name in ("logical_and", "logical_or") and len(args) == 2:
-            word = " and " if name == "logical_and" else " or "
-            return word.join(self.inside(x, SUM) for x in args), CHOICE
-        if name == "logical_not":
-            return f"not {self.inside(args[0], SUM)}", CHOICE
-        if name == "where" and len(args) == 3:
-            chosen, other = self.inside(args[1], SUM), self.text(args[2])[0]
-            return f"{chosen} where {self.text(args[0])[0]}, else {other}", CHOICE
-        if name == "threshold_backward" and len(args) == 2:
-            first = self.inside(args[0], SUM)
-            return f"{first} where {self.inside(args[1], SUM)} > 0, else 0", CHOICE
-        if name in TRANSPOSED and len(args) == 1:
-            return f"{self.inside(args[0], ATOM)}ᵀ", ATOM
-        if name in PRODUCTS and len(args) == 2:
-            return f"{self.inside(args[0], PRODUCT)} @ {self.inside(args[1], SIGN)}", PRODUCT
-        if name == "transposed_mm":
-            return f"{self.inside(args[0], ATOM)}ᵀ @ {self.inside(args[1], SIGN)}", PRODUCT
-        if name == "_outer" and len(args) == 2:
-            return f"{self.inside(args[0], PRODUCT)} ⊗ {self.inside(args[1], SIGN)}", PRODUCT
+        if name in CALLS and len(args) == len(CALLS[name][1]):
+            return self.arranged(CALLS[name], args)
         if name == "pow_scalar" and node.keywords:
             return self.power(args[0], node.keywords[0].value)
-        if name == "rsqrt":
-            return f"1 / sqrt({self.text(args[0])[0]})", PRODUCT
-        if name == "abs":
-            return f"|{self.text(args[0])[0]}|", ATOM
         if name == "numel" and ast.unparse(args[0]) in ("shape", f"{self.of}.shape"):
             return f"numel({self.of})", ATOM
         if name == "_bounded" and node.keywords:
             limit = self.inside(node.keywords[0].value, ATOM)
             return f"clamp({self.text(args[0])[0]}, −{limit}, {limit})", ATOM
-        if name == "not_defined":
-            return "not defined", ATOM
-        if name == "isnan":
-            return f"{self.inside(args[0], SUM)} is nan", CHOICE
         return self.plain_call(node), ATOM
 
     def plain_call(self, node: ast.Call) -> str:
@@ -273,10 +265,6 @@ class Printer:
             given.append(value if same else f"{keyword.arg}={value}")
         name = name_of(node.func) or ast.unparse(node.func)
         return f"{NAMES.get(name, name.removeprefix('_'))}({', '.join(given)})"
-
-
-def _is_ratio(node: ast.expr) -> bool:
-    return isinstance(node, ast.BinOp) and isinstance(node.op, (ast.Div, ast.MatMult))
 
 
 def _is_ours(function: Any) -> bool:
@@ -319,8 +307,8 @@ class Known:
         names = {n.id for n in ast.walk(test) if isinstance(n, ast.Name)}
         calls = any(isinstance(n, (ast.Call, ast.Attribute)) for n in ast.walk(test))
         if names and names <= set(self.options) and not calls:
-            return bool(eval(compile(ast.Expression(located(test)), "<option>", "eval"),
-                             {"__builtins__": {}}, dict(self.options)))  # fmt: skip
+            code = compile(ast.fix_missing_locations(ast.Expression(test)), "<option>", "eval")
+            return bool(eval(code, {"__builtins__": {}}, dict(self.options)))
         return self.usual_answer(test, text)
 
     def usual_answer(self, test: ast.expr, text: str) -> bool | None:
@@ -344,11 +332,6 @@ class Known:
         if text == "g is None" or (text.startswith("g[") and text.endswith("is None")):
             return False
         return None
-
-
-def located(test: ast.expr) -> ast.expr:
-    """An expression that can be compiled."""
-    return ast.fix_missing_locations(copy.deepcopy(test))
 
 
 def pruned(expression: ast.expr, known: Known) -> ast.expr:

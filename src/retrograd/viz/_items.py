@@ -267,14 +267,12 @@ class Maker:
 
     def is_last(self, i: int) -> bool:
         """Whether no operation of another kind follows that the same piece of code made."""
-        nodes = self.graph.nodes
-        following = i + 1
-        while following < len(nodes) and _same_place(nodes[following], nodes[i]):
-            if type(nodes[following]) is not type(nodes[i]):
-                return False
-            following += 1
-            if following - i > 100:  # a loop
+        node = self.graph.nodes[i]
+        for following in self.graph.nodes[i + 1 : i + 101]:  # more is a loop
+            if following.code is not node.code or following.lasti != node.lasti:
                 break
+            if type(following) is not type(node):
+                return False
         return True
 
     def place(self, node: Node) -> tuple[int, int] | None:
@@ -370,10 +368,6 @@ class Maker:
                         value=Value.of(tensor))  # fmt: skip
         self.graph.roots.append(item.id)
         edges[self.graph._hiding(at), item.id] = None
-
-
-def _same_place(a: Node, b: Node) -> bool:
-    return a.code is b.code and a.lasti == b.lasti
 
 
 def _group_label(group: Group, inside: Counter[str]) -> tuple[str, str | None]:

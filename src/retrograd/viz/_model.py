@@ -7,6 +7,7 @@ it so that no picture has too many boxes, and creates an item for everything tha
 
 from __future__ import annotations
 
+import bisect
 import linecache
 import os
 from collections.abc import Iterable, Iterator
@@ -72,11 +73,11 @@ class Item:
 
 
 class Files:
-    """The files that nodes were made in, by number."""
+    """Files of the program by number, and the lines of each that are referred to."""
 
-    def __init__(self) -> None:
-        self.paths: list[str] = []
-        self.lines: list[set[int]] = []
+    def __init__(self, known: Files | None = None) -> None:
+        self.paths: list[str] = [] if known is None else list(known.paths)
+        self.lines: list[set[int]] = [] if known is None else [set(x) for x in known.lines]
 
     def place(self, file: str, line: int) -> tuple[int, int]:
         if file not in self.paths:
@@ -208,15 +209,9 @@ class Graph:
         return self._constant_items.get(("recorded", identity))
 
     def _hiding(self, index: int) -> int:
-        low, high = 0, len(self._hidden)
-        while low < high:
-            middle = (low + high) // 2
-            if self._hidden[middle][1] <= index:
-                low = middle + 1
-            else:
-                high = middle
-        if low < len(self._hidden) and self._hidden[low][0] <= index:
-            return self._hidden[low][2]
+        at = bisect.bisect_right(self._hidden, index, key=lambda hidden: hidden[1])
+        if at < len(self._hidden) and self._hidden[at][0] <= index:
+            return self._hidden[at][2]
         raise KeyError("this node is not in the graph")
 
     def _hidden_leaf(self, leaf: Node) -> int:

@@ -271,7 +271,8 @@ def true(text: str, result: Any, exact: float) -> bool:
         return False
     if not (math.isfinite(found) and math.isfinite(result)):
         return False
-    largest = max([abs(x) for x in numbers_in(tree)] + [abs(result)])
+    constants = [n.value for n in ast.walk(tree) if isinstance(n, ast.Constant)]
+    largest = max([abs(x) for x in (*constants, result) if isinstance(x, (int, float))])
     return bool(abs(found - result) <= exact * largest)
 
 
@@ -294,11 +295,6 @@ def as_python(text: str) -> str:
 def comparison(test: str) -> str:
     """A condition as Python has it."""
     return re.sub(r" = ", " == ", test).translate(_SIGNS)
-
-
-def numbers_in(tree: ast.expr) -> list[float]:
-    constants = [n.value for n in ast.walk(tree) if isinstance(n, ast.Constant)]
-    return [x for x in constants if isinstance(x, (int, float))]
 
 
 _OPERATORS: dict[type, Callable[[Any, Any], Any]] = {

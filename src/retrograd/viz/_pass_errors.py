@@ -9,11 +9,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from retrograd._source import Place, is_own
-from retrograd.autograd._history import CopySlices
-from retrograd.autograd._node import FREED, Node
-from retrograd.autograd._operation_node import OperationNode
+from retrograd.autograd._node import Node
 from retrograd.autograd._versions import Version
-from retrograd.autograd.function import FunctionCtx
+from retrograd.viz import _facts
 
 
 @dataclass(slots=True)
@@ -53,16 +51,7 @@ class PassError:
 
 def writes(node: Node) -> Iterator[Place]:
     """The lines that wrote to values after a node had saved them."""
-    if isinstance(node, CopySlices):
-        yield from writes(node.write)
-    if node.saved is None or node.saved is FREED:
-        return
-    entries: list[tuple[object, object]] = []
-    if isinstance(node, OperationNode):
-        entries = list(zip(node.saved[1::3], node.saved[2::3], strict=True))
-    elif isinstance(node, FunctionCtx):
-        entries = [(entry[1], entry[2]) for entry in node.saved]
-    for version, count in entries:
+    for _, _, version, count in _facts.entries_of(node):
         if isinstance(version, Version) and version.count != count:
             yield version.written_at
 

@@ -16,12 +16,11 @@ from retrograd import arrays
 from retrograd._source import Place
 from retrograd.autograd._engine import Root, Task
 from retrograd.autograd._explaining._singular import cause_in_pass, note_infinity
-from retrograd.autograd._history import CopySlices
-from retrograd.autograd._node import FREED, NOWHERE, AccumulateGrad, Node
+from retrograd.autograd._node import NOWHERE, AccumulateGrad, Node
 from retrograd.autograd._operation_node import OperationNode
 from retrograd.autograd._saved import Packed
-from retrograd.autograd.function import FunctionCtx
 from retrograd.ops._operation import raw
+from retrograd.viz import _facts
 from retrograd.viz._pass_errors import PassError
 from retrograd.viz._record_updates import Update
 from retrograd.viz._values import Value
@@ -248,7 +247,7 @@ class PassRecord:
     def _watch_saved(self, step: Step, node: Node) -> None:
         """Record the saved values. One that hooks have packed is recorded when the rule unpacks it:
         unpacking may be expensive, or possible only once."""
-        for name, value in saved_values(node):
+        for name, value, *_ in _facts.entries_of(node):
             if isinstance(value, Packed):
                 step.saved.append((name, None))
                 self._watch_unpacking(step, len(step.saved) - 1, value)
@@ -291,19 +290,6 @@ def sent(node: Node, received: Sequence[Any]) -> Iterator[tuple[Node | None, int
     numbers = node.extras.next_numbers if node.extras is not None else None
     for i, (target, g) in enumerate(zip(node.next_nodes, received, strict=False)):
         yield (None if g is None else target), (numbers[i] if numbers else None), g
-
-
-def saved_values(node: Node) -> Iterator[tuple[str, Any]]:
-    """The names of what a node has saved and what is kept under them, packed as it may be."""
-    if isinstance(node, CopySlices):
-        yield from saved_values(node.write)
-    elif node.saved is FREED or node.saved is None:
-        return
-    elif isinstance(node, OperationNode):
-        yield from zip(node.operation.saves, node.saved[::3], strict=True)
-    elif isinstance(node, FunctionCtx):
-        for i, entry in enumerate(node.saved):
-            yield f"saved_tensors[{i}]", entry[0]
 
 
 def options_of(node: Node) -> dict[str, str]:

@@ -39,13 +39,10 @@ def _structure(nodes: list[Node]) -> tuple[Any, ...]:
     """A description that is equal for graphs of the same structure."""
     index = {node: i for i, node in enumerate(nodes)}
     return tuple(
-        (type(node), node.code, node.lasti, _wiring(node, index), *_looks(node)) for node in nodes
-    )
-
-
-def _wiring(node: Node, index: dict[Node, int]) -> tuple[Any, ...]:
-    inputs = [(index.get(origin, origin), number) for origin, number, _ in _facts.inputs_of(node)]
-    return (len(node.next_nodes), *inputs)
+        (type(node), node.code, node.lasti, len(node.next_nodes),
+         tuple((index.get(n, n), number) for n, number, _ in _facts.inputs_of(node)), *_looks(node))
+        for node in nodes
+    )  # fmt: skip
 
 
 def _looks(node: Node) -> tuple[Any, ...]:

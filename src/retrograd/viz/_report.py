@@ -79,10 +79,6 @@ class Samples:
         self.before: Any = None  # the weights before a step
         self.gradient: dict[str, Any] | None = None  # its histogram
 
-    def thin_out(self) -> None:
-        """Forget every second."""
-        self.norms, self.ratios = self.norms[1::2], self.ratios[1::2]
-
     def kind(self, largest: float) -> str | None:
         """What is remarkable about the latest gradient."""
         norms = [norm for _, norm in self.norms]
@@ -255,7 +251,7 @@ class Report:
         if any(len(one.norms) >= MOST_SAMPLES for one in self._samples):
             self._every *= 2
             for one in self._samples:
-                one.thin_out()
+                one.norms, one.ratios = one.norms[1::2], one.ratios[1::2]
 
     def _look_at_gradients(self) -> None:
         soon = time.monotonic() >= self._due
@@ -347,11 +343,7 @@ class Report:
     # -- the file ----------------------------------------------------------------------------
 
     def to_json(self) -> dict[str, Any]:
-        """What the page shows.
-
-        Returns:
-            All of it, in dictionaries and lists.
-        """
+        """The contents of the page, in dictionaries and lists."""
         latest = [s.norms[-1][1] for s in self._samples if s.norms]
         largest = max((x for x in latest if math.isfinite(x)), default=0.0)
         return {

@@ -224,7 +224,9 @@ def _rule_of_function(node: FunctionCtx) -> Described:
         source = inspect.cleandoc("\n" + inspect.getsource(backward))
     except (OSError, TypeError):  # typed at a prompt, or made by exec
         source = None
-    call = f"{function.__name__}.backward(ctx, {_gradient_names(node)})"
+    count = len(node.output_infos)
+    gradients = "grad" if count == 1 else ", ".join(f"grad_{i}" for i in range(count))
+    call = f"{function.__name__}.backward(ctx, {gradients})"
     names = _input_names(node, function)
     several = len(node.is_tensor) > 1
     formulas = [
@@ -233,11 +235,6 @@ def _rule_of_function(node: FunctionCtx) -> Described:
         if node.is_tensor[i]
     ]
     return Described(f"Defined by you{where}: {function.__name__}.backward.", formulas, source)
-
-
-def _gradient_names(node: FunctionCtx) -> str:
-    count = len(node.output_infos)
-    return "grad" if count == 1 else ", ".join(f"grad_{i}" for i in range(count))
 
 
 def _input_names(node: FunctionCtx, function: Any) -> list[str]:

@@ -43,7 +43,7 @@ from retrograd.autograd._node import NOWHERE, AccumulateGrad, Node
 from retrograd.viz._answers import Answers
 from retrograd.viz._forward_steps import Formulas, ForwardSteps
 from retrograd.viz._marks import Mark, marks_of
-from retrograd.viz._model import Graph, walk
+from retrograd.viz._model import Files, Graph, walk
 from retrograd.viz._naming import Names, named, tensors_in
 from retrograd.viz._numbers import number
 from retrograd.viz._pass_errors import PassError, is_installed
@@ -199,8 +199,7 @@ class Writer:
     def __init__(self, story: Story) -> None:
         self.story = story
         self.graph = story.graph
-        self.paths = list(self.graph.files.paths)
-        self.lines: list[set[int]] = [set(lines) for lines in self.graph.files.lines]
+        self.files = Files(self.graph.files)
         use_first_values(self.graph, story.passes)
         self.differing = [
             differing_values(self.graph, record, nodes)
@@ -234,7 +233,7 @@ class Writer:
         return {
             "version": VERSION,
             "title": story.title or (passes[0]["how"] if passes else ""),
-            "files": self.files(),
+            "files": list(map(source_of, self.files.paths, self.files.lines)),
             "graph": graph,
             "passes": passes,
             "forward": [] if passes else self.forward.of(self.graph.nodes, MOST_FORWARD),
@@ -399,7 +398,7 @@ class Writer:
         mark = answers.marks.get("error")
         ended = None if mark is None or mark.place is None else self.place(mark.place)
         lines = [] if ended is None else [{"what": "raised the error", "place": ended}]
-        names = [os.path.basename(path) for path in self.paths]
+        names = [os.path.basename(path) for path in self.files.paths]
         for what, file, line in answers.wrong:
             if os.path.basename(file) in names:
                 place = [names.index(os.path.basename(file)), line]
@@ -419,15 +418,7 @@ class Writer:
         code, offset = place
         if code is None or is_own(code.co_filename):
             return None
-        if code.co_filename not in self.paths:
-            self.paths.append(code.co_filename)
-            self.lines.append(set())
-        number, line = self.paths.index(code.co_filename), line_number(code, offset)
-        self.lines[number].add(line)
-        return [number, line]
-
-    def files(self) -> list[dict[str, Any]]:
-        return [source_of(path, lines) for path, lines in zip(self.paths, self.lines, strict=True)]
+        return list(self.files.place(code.co_filename, line_number(code, offset)))
 
 
 def source_of(path: str, used: set[int]) -> dict[str, Any]:

@@ -13,26 +13,15 @@ class Placement:
 
         Args:
             dim: The dimension.
-
-        Returns:
-            True or False.
         """
         return isinstance(self, Shard) and dim in (None, self.dim)
 
     def is_replicate(self) -> bool:
-        """Whether each holds all of it.
-
-        Returns:
-            True or False.
-        """
+        """Whether each holds all of it."""
         return isinstance(self, Replicate)
 
     def is_partial(self) -> bool:
-        """Whether each holds a summand.
-
-        Returns:
-            False for every tensor: XLA adds up what it computes in parts.
-        """
+        """Whether each holds a summand: False, as XLA adds up what it computes in parts."""
         return isinstance(self, Partial)
 
 

@@ -67,12 +67,6 @@ def get_total_norm(
 
     Args:
         tensors: the tensors, or one.
-        norm_type: order of the norm; may be infinity.
-        error_if_nonfinite: raise an error if the norm is infinite or NaN.
-        foreach: no effect.
-
-    Returns:
-        The norm, a scalar tensor.
 
     Example:
         >>> torch.nn.utils.get_total_norm([torch.tensor([3.0]), torch.tensor([[4.0]])])
@@ -102,7 +96,6 @@ def clip_grads_with_norm_(
         parameters: tensors whose gradients are scaled in place.
         max_norm: largest norm allowed.
         total_norm: norm of all gradients, as ``get_total_norm`` computes it.
-        foreach: no effect.
 
     Example:
         >>> w = torch.zeros(2, requires_grad=True)
@@ -133,9 +126,6 @@ def clip_grad_norm_(
     Args:
         parameters: tensors whose gradients are scaled in place.
         max_norm: largest norm allowed.
-        norm_type: order of the norm; may be infinity.
-        error_if_nonfinite: raise an error if the norm is infinite or NaN.
-        foreach: no effect.
 
     Returns:
         The norm before scaling.
@@ -190,7 +180,6 @@ def clip_grad_value_(parameters: Tensors, clip_value: float, foreach: bool | Non
     Args:
         parameters: tensors whose gradients are clamped in place.
         clip_value: the bound.
-        foreach: no effect.
 
     Example:
         >>> w = torch.zeros(2, requires_grad=True)

@@ -95,9 +95,6 @@ def fuse_conv_bn_eval(conv: Any, bn: Any, transpose: bool = False) -> Any:
         bn: the batch normalization, in evaluation mode.
         transpose: whether the convolution is a transposed one.
 
-    Returns:
-        A new convolution.
-
     Example:
         >>> conv, bn = torch.nn.Conv2d(1, 2, 3).eval(), torch.nn.BatchNorm2d(2).eval()
         >>> fused, x = torch.nn.utils.fuse_conv_bn_eval(conv, bn), torch.ones(1, 1, 4, 4)
@@ -117,9 +114,6 @@ def fuse_linear_bn_eval(linear: Any, bn: Any) -> Any:
     Args:
         linear: the linear layer, in evaluation mode.
         bn: the batch normalization, in evaluation mode.
-
-    Returns:
-        A new linear layer.
 
     Example:
         >>> linear, bn = torch.nn.Linear(3, 2).eval(), torch.nn.BatchNorm1d(2).eval()

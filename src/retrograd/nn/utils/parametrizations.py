@@ -46,12 +46,7 @@ def weight_norm(module: Any, name: str = "weight", dim: int | None = 0) -> Any:
     """Train the norm and the direction of a weight separately: ``g * v / norm(v)``.
 
     Args:
-        module: the module, which is modified.
-        name: name of the weight.
         dim: dimension along which each slice has a norm of its own; None for one norm in all.
-
-    Returns:
-        The module.
 
     Example:
         >>> from retrograd.nn.utils.parametrizations import weight_norm
@@ -134,15 +129,10 @@ def spectral_norm(
     its norm.
 
     Args:
-        module: the module, which is modified.
-        name: name of the weight.
         n_power_iterations: steps of the power iteration for each use.
         eps: lower bound of norms.
         dim: dimension of the weight that corresponds to outputs; follows from the module by
             default.
-
-    Returns:
-        The module.
 
     Example:
         >>> from retrograd.nn.utils.parametrizations import spectral_norm
@@ -257,16 +247,11 @@ def orthogonal(
     orthonormal.
 
     Args:
-        module: the module, which is modified.
-        name: name of the weight.
         orthogonal_map: "matrix_exp" and "cayley" map skew-symmetric matrices, "householder"
             multiplies reflections. By default the first for square and complex matrices, the last
             for others.
         use_trivialization: start the map from the current matrix, which is kept as a buffer. This
             makes training easier.
-
-    Returns:
-        The module.
 
     Example:
         >>> from retrograd.nn.utils.parametrizations import orthogonal

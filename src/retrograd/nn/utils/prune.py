@@ -10,7 +10,7 @@ import numbers
 from collections.abc import Iterable
 from typing import Any
 
-from retrograd.ops._sections import complete_all
+from retrograd.ops._sections import complete_all, like
 from retrograd.tensor._like import ones_like
 from retrograd.tensor._randoms import rand, rand_like
 from retrograd.tensor._tensor import Tensor
@@ -212,15 +212,7 @@ class PruningContainer(BasePruningMethod):
         return self._pruning_methods[index]
 
     def compute_mask(self, t: Tensor, default_mask: Tensor) -> Tensor:
-        """Choose the entries to keep by the last method, among those that are kept so far.
-
-        Args:
-            t: the importance of each entry.
-            default_mask: the entries that are kept so far.
-
-        Returns:
-            A mask of ones and zeros.
-        """
+        # The last method chooses, among the entries that are kept so far.
         method, mask = self._pruning_methods[-1], default_mask.to(dtype=t.dtype)
         if method.PRUNING_TYPE == "unstructured":
             kept: Any = mask == 1
@@ -247,8 +239,7 @@ class Identity(BasePruningMethod):
 
 
 class RandomUnstructured(BasePruningMethod):
-    """Prunes entries at random.
-    """
+    """Prunes entries at random."""
 
     def __init__(self, amount: Any) -> None:
         _check_amount(amount)
@@ -267,16 +258,14 @@ class RandomUnstructured(BasePruningMethod):
 
 
 class L1Unstructured(RandomUnstructured):
-    """Prunes the entries that are smallest in absolute value.
-    """
+    """Prunes the entries that are smallest in absolute value."""
 
     def _scores(self, t: Tensor) -> Tensor:
         return t.abs()
 
 
 class RandomStructured(BasePruningMethod):
-    """Prunes whole channels at random.
-    """
+    """Prunes whole channels at random."""
 
     PRUNING_TYPE = "structured"
 
@@ -359,29 +348,6 @@ class CustomFromMask(BasePruningMethod):
 # -- functions -------------------------------------------------------------------------------
 
 
-def identity(module: Any, name: str) -> Any:
-    """Prune nothing of a parameter: it has a mask of ones.
-
-    Returns:
-        The module.
-    """
-    Identity.apply(module, name)
-    return module
-
-
-def random_unstructured(module: Any, name: str, amount: Any) -> Any:
-    """Prune entries of a parameter at random.
-
-    Args:
-        amount: how many entries, or which share of them.
-
-    Returns:
-        The module.
-    """
-    RandomUnstructured.apply(module, name, amount)
-    return module
-
-
 def l1_unstructured(module: Any, name: str, amount: Any, importance_scores: Any = None) -> Any:
     """Prune the entries of a parameter that are smallest in absolute value.
 
@@ -402,19 +368,32 @@ def l1_unstructured(module: Any, name: str, amount: Any, importance_scores: Any 
     return module
 
 
+@like(l1_unstructured)
+def identity(module: Any, name: str) -> Any:
+    """Prune nothing of a parameter: it has a mask of ones."""
+    Identity.apply(module, name)
+    return module
+
+
+@like(l1_unstructured)
+def random_unstructured(module: Any, name: str, amount: Any) -> Any:
+    """Prune entries of a parameter at random."""
+    RandomUnstructured.apply(module, name, amount)
+    return module
+
+
+@like(l1_unstructured)
 def random_structured(module: Any, name: str, amount: Any, dim: int) -> Any:
     """Prune channels of a parameter at random.
 
     Args:
         amount: how many channels, or which share of them.
-
-    Returns:
-        The module.
     """
     RandomStructured.apply(module, name, amount, dim)
     return module
 
 
+@like(l1_unstructured)
 def ln_structured(
     module: Any, name: str, amount: Any, n: Any, dim: int, importance_scores: Any = None
 ) -> Any:
@@ -423,10 +402,6 @@ def ln_structured(
     Args:
         amount: how many channels, or which share of them.
         n: the order of the norm.
-        importance_scores: the importance of each entry. The default is the parameter itself.
-
-    Returns:
-        The module.
     """
     LnStructured.apply(module, name, amount, n, dim, importance_scores=importance_scores)
     return module
@@ -471,25 +446,20 @@ def global_unstructured(
         start += parameter.numel()
 
 
+@like(l1_unstructured)
 def custom_from_mask(module: Any, name: str, mask: Tensor) -> Any:
     """Prune a parameter by a mask.
 
     Args:
         mask: ones for what is kept, and zeros.
-
-    Returns:
-        The module.
     """
     CustomFromMask.apply(module, name, mask)
     return module
 
 
+@like(l1_unstructured)
 def remove(module: Any, name: str) -> Any:
-    """Make a pruned parameter an ordinary one again, with its zeros.
-
-    Returns:
-        The module.
-    """
+    """Make a pruned parameter an ordinary one again, with its zeros."""
     for key, hook in module._forward_pre_hooks.items():
         method = _function(hook)
         if isinstance(method, BasePruningMethod) and method._tensor_name == name:
@@ -502,11 +472,7 @@ def remove(module: Any, name: str) -> Any:
 
 
 def is_pruned(module: Any) -> bool:
-    """Test whether a module, or one inside of it, has a pruned parameter.
-
-    Returns:
-        True or false.
-    """
+    """Whether a module, or one inside of it, has a pruned parameter."""
     return any(
         isinstance(_function(hook), BasePruningMethod)
         for _, part in module.named_modules()

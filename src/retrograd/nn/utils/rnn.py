@@ -66,59 +66,31 @@ class PackedSequence(_Packed):
         return self if data is self.data else type(self)(data, *self[1:])
 
     def cpu(self) -> PackedSequence:
-        """Do nothing: the sequences are on the CPU.
-
-        Returns:
-            The sequences.
-        """
+        """The sequences themselves, which are on the CPU."""
         return self
 
     def double(self) -> PackedSequence:
-        """Convert to ``float64``.
-
-        Returns:
-            The converted sequences.
-        """
+        """The sequences as ``float64``."""
         return self.to(dtype=dtypes.float64)
 
     def float(self) -> PackedSequence:
-        """Convert to ``float32``.
-
-        Returns:
-            The converted sequences.
-        """
+        """The sequences as ``float32``."""
         return self.to(dtype=dtypes.float32)
 
     def half(self) -> PackedSequence:
-        """Convert to ``float16``.
-
-        Returns:
-            The converted sequences.
-        """
+        """The sequences as ``float16``."""
         return self.to(dtype=dtypes.float16)
 
     def bfloat16(self) -> PackedSequence:
-        """Convert to ``bfloat16``.
-
-        Returns:
-            The converted sequences.
-        """
+        """The sequences as ``bfloat16``."""
         return self.to(dtype=dtypes.bfloat16)
 
     def long(self) -> PackedSequence:
-        """Convert to ``int64``.
-
-        Returns:
-            The converted sequences.
-        """
+        """The sequences as ``int64``."""
         return self.to(dtype=dtypes.int64)
 
     def int(self) -> PackedSequence:
-        """Convert to ``int32``.
-
-        Returns:
-            The converted sequences.
-        """
+        """The sequences as ``int32``."""
         return self.to(dtype=dtypes.int32)
 
     @property

@@ -145,15 +145,10 @@ def spectral_norm(
     ``parametrizations.spectral_norm`` is the newer form.
 
     Args:
-        module: the module, which is modified.
-        name: name of the weight.
         n_power_iterations: steps of the power iteration for each call.
         eps: lower bound of norms.
         dim: dimension of the weight that corresponds to outputs; follows from the module by
             default.
-
-    Returns:
-        The module.
 
     Example:
         >>> layer = torch.nn.utils.spectral_norm(torch.nn.Linear(20, 40))
@@ -166,13 +161,6 @@ def spectral_norm(
 
 def remove_spectral_norm(module: Any, name: str = "weight") -> Any:
     """Remove spectral normalization: the weight becomes a parameter again.
-
-    Args:
-        module: the module, which is modified.
-        name: name of the weight.
-
-    Returns:
-        The module.
 
     Example:
         >>> layer = torch.nn.utils.spectral_norm(torch.nn.Linear(2, 1))

@@ -57,12 +57,7 @@ def weight_norm(module: Any, name: str = "weight", dim: int | None = 0) -> Any:
     ``nn.utils.parametrizations.weight_norm``, which loads states saved by this one.
 
     Args:
-        module: the module, which is modified.
-        name: name of the weight.
         dim: dimension along which each slice has a norm of its own; None for one norm in all.
-
-    Returns:
-        The module.
 
     Example:
         >>> import warnings
@@ -78,13 +73,6 @@ def weight_norm(module: Any, name: str = "weight", dim: int | None = 0) -> Any:
 
 def remove_weight_norm(module: Any, name: str = "weight") -> Any:
     """Remove weight normalization: the weight becomes a parameter again.
-
-    Args:
-        module: the module, which is modified.
-        name: name of the weight.
-
-    Returns:
-        The module.
 
     Example:
         >>> import warnings

@@ -77,11 +77,7 @@ class LRScheduler:
             self._is_initial = False
 
     def get_last_lr(self) -> list[Any]:
-        """The learning rates that were set last.
-
-        Returns:
-            A rate for each group.
-        """
+        """The learning rates that were set last, one for each group."""
         return self._last_lr
 
     def get_lr(self) -> list[Any]:
@@ -152,11 +148,7 @@ class LRScheduler:
             )
 
     def state_dict(self) -> dict[str, Any]:
-        """Everything except the optimizer.
-
-        Returns:
-            A dictionary.
-        """
+        """A dictionary of everything except the optimizer."""
         return {key: value for key, value in self.__dict__.items() if key != "optimizer"}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:

@@ -33,11 +33,7 @@ class _Combined(LRScheduler):
                 )
 
     def state_dict(self) -> dict[str, Any]:
-        """Everything except the optimizer, with the states of the schedulers.
-
-        Returns:
-            A dictionary.
-        """
+        """A dictionary of everything except the optimizer, with the states of the schedulers."""
         return {**super().state_dict(), "_schedulers": [s.state_dict() for s in self._schedulers]}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:

@@ -135,11 +135,7 @@ class CyclicLR(_Cycling):
         return [low + (high - low) * height * scale for low, high in pairs]
 
     def state_dict(self) -> dict[str, Any]:
-        """Everything except the optimizer and functions.
-
-        Returns:
-            A dictionary.
-        """
+        """A dictionary of everything except the optimizer and functions."""
         return {**super().state_dict(), "_scale_fn_custom": state_of(self._scale_fn_custom)}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:

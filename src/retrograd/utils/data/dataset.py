@@ -168,9 +168,6 @@ class ConcatDataset(Dataset[T_co]):
 
         Args:
             sequence: the datasets.
-
-        Returns:
-            A list of integers.
         """
         return list(itertools.accumulate([len(part) for part in sequence]))
 
