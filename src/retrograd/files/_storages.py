@@ -225,9 +225,9 @@ def target_of(map_location: Any) -> Callable[[Storage], str]:
 
     def asked(storage: Storage) -> str:
         try:
-            found = map_location(storage, storage.location)
+            mapped = map_location(storage, storage.location)
         except Exception as error:
             raise CallbackError from error
-        return storage.location if found is None else "cpu"
+        return storage.location if mapped is None else "cpu"
 
     return asked

@@ -289,7 +289,7 @@ class Unpickler:
 
 
 _STOP = ord(".")
-_STEPS: dict[int, Callable[[Unpickler], None]] = {
+_STEPS: dict[int, Callable[[Unpickler], object]] = {
     0x80: Unpickler._check_protocol,
     0x95: lambda u: u.take(8),
     ord("("): Unpickler._mark,

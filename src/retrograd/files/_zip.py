@@ -44,18 +44,18 @@ def members(source: Any) -> dict[str, Member]:
     """
     count, start, size = _directory(source)
     data = source.read(start, size)
-    found: dict[str, tuple[int, int, int, bool]] = {}
+    entries: dict[str, tuple[int, int, int, bool]] = {}
     at = 0
     for _ in range(count):
         if size - at < _CENTRAL.size:
             raise ValueError("its directory is cut off")
         name, entry, at = _entry(data, at)
-        if name in found:
+        if name in entries:
             raise ValueError(f"the member {name[:100]!r} is there twice")
-        found[name] = entry
+        entries[name] = entry
     if at != size:
         raise ValueError("its directory goes on too long")
-    return _without_overlap(found, start)
+    return _without_overlap(entries, start)
 
 
 def _directory(source: Any) -> tuple[int, int, int]:
@@ -116,8 +116,8 @@ def _wide_fields(extra: bytes, values: list[int]) -> list[int]:
     raise ValueError("its directory lacks the sizes of large members")
 
 
-def _without_overlap(found: dict[str, tuple[int, int, int, bool]], end: int) -> dict[str, Member]:
-    in_order = sorted(found.items(), key=lambda item: item[1][0], reverse=True)
+def _without_overlap(entries: dict[str, tuple[int, int, int, bool]], end: int) -> dict[str, Member]:
+    in_order = sorted(entries.items(), key=lambda item: item[1][0], reverse=True)
     result: dict[str, Member] = {}
     limit = end
     for name, (header, size, crc, plain) in in_order:
@@ -125,7 +125,7 @@ def _without_overlap(found: dict[str, tuple[int, int, int, bool]], end: int) -> 
             raise ValueError(f"the member {name[:100]!r} reaches into the next one")
         result[name] = Member(header, limit, size, crc, plain)
         limit = header
-    return {name: result[name] for name in found}
+    return {name: result[name] for name in entries}
 
 
 def data_start(source: Any, name: str, member: Member) -> int:

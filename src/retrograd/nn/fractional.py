@@ -44,10 +44,10 @@ def _pooled(
     windows = batched.flatten(2).gather(2, indices.flatten(2))
     values, which = windows.reshape(indices.shape).max(-1)
     result = values.reshape(count, channels, *out)
-    found = indices.gather(3, which.unsqueeze(-1)).reshape(count, channels, *out)
+    positions = indices.gather(3, which.unsqueeze(-1)).reshape(count, channels, *out)
     if input.dim() == spatial + 1:
-        result, found = result.squeeze(0), found.squeeze(0)
-    return (result, found) if return_indices else result
+        result, positions = result.squeeze(0), positions.squeeze(0)
+    return (result, positions) if return_indices else result
 
 
 def fractional_max_pool2d(
@@ -97,7 +97,6 @@ def fractional_max_pool3d(
 
 
 class _FractionalMaxPool(Family):
-
     def __init__(
         self, kernel_size: Any, output_size: Any = None, output_ratio: Any = None,
         return_indices: bool = False, _random_samples: Any = None,

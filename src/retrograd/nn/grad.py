@@ -19,8 +19,8 @@ def _gradient(dims: int, input: Tensor, weight: Tensor, grad_output: Tensor, by:
         both[by].requires_grad_()
         convolution: Any = getattr(functional, f"conv{dims}d")
         result = convolution(*both, None, stride, padding, dilation, groups)
-        found: Tensor = grad(result, both[by], grad_output)[0]
-    return found
+        gradient: Tensor = grad(result, both[by], grad_output)[0]
+    return gradient
 
 
 def _functions(dims: int) -> tuple[Any, Any]:

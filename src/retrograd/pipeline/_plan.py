@@ -187,8 +187,8 @@ def advice(plan: Plan, rows: Sequence[Row]) -> list[str]:
     """Which schedule is best, why, and what would help, a sentence or two a line."""
     if plan.stages == 1:
         return ["One stage has nobody to wait for: all schedules are the same."]
-    fits = lambda memory: plan.memory is None or memory is None or memory <= plan.memory
-    fitting = [row for row in rows if fits(row.memory)]
+    limit = math.inf if plan.memory is None else plan.memory
+    fitting = [row for row in rows if row.memory is None or row.memory <= limit]
     if not fitting:
         least = min(rows, key=lambda row: (row.memory or 0, row.time))
         assert plan.memory is not None

@@ -93,10 +93,10 @@ class _Counting:
             if not by_rows:
                 self.added_up += _bytes_of(args[0])
 
-        def after(_: Any, args: Any, found: Any) -> None:
+        def after(_: Any, args: Any, output: Any) -> None:
             self.between = int(not by_rows and style.outputs[0].is_shard())
             if by_rows:
-                self.added_up += _bytes_of(found)
+                self.added_up += _bytes_of(output)
 
         self.handles += [part.register_forward_pre_hook(before), part.register_forward_hook(after)]
 
@@ -135,7 +135,7 @@ def _called(model: Any, batch: Sequence[Any], plan: dict[str, Any] | None) -> Me
                     split.add(id(p))
     try:
         with saved_tensors_hooks(counting.pack, lambda x: x):
-            found = model(*batch)
+            output = model(*batch)
     finally:
         for handle in counting.handles:
             handle.remove()
@@ -146,7 +146,7 @@ def _called(model: Any, batch: Sequence[Any], plan: dict[str, Any] | None) -> Me
                   id(p) in split)
         for p in model.parameters()
     ]  # fmt: skip
-    del found
+    del output
     inputs = [x for x in batch if id(_memory(x)) not in counting.seen]
     return Measured(parameters, sum(map(_bytes_of, inputs)), sum(counting.sizes),
                     counting.sizes[1], counting.added_up)  # fmt: skip

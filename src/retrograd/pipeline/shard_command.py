@@ -116,11 +116,14 @@ def _made(path: str) -> tuple[Any, Any, Any]:
             namespace = runpy.run_path(file)
             if name not in namespace:
                 raise UserError(f"{file} has no function {name}")
-            found = namespace[name]()
+            returned = namespace[name]()
     except UserError:
         raise
     except Exception as error:
         raise UserError(f"{path} fails: {type(error).__name__}: {one_line(error)}") from error
-    if not isinstance(found, tuple) or len(found) not in (2, 3) or not isinstance(found[1], tuple):
-        raise UserError(f"{path} has to return a model, a tuple of arguments, and perhaps a plan")
-    return found[0], found[1], found[2] if len(found) == 3 else None
+    match returned:
+        case (model, tuple() as batch):
+            return model, batch, None
+        case (model, tuple() as batch, plan):
+            return model, batch, plan
+    raise UserError(f"{path} has to return a model, a tuple of arguments, and perhaps a plan")

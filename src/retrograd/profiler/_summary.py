@@ -106,10 +106,10 @@ def summary(ledgers: Sequence[Ledger], by: str) -> Summary:
     for ledger in ledgers:
         key_of = _KEYS[by](ledger)
         for event in ledger.events:
-            found = key_of(event)
-            if found is None:
+            keyed = key_of(event)
+            if keyed is None:
                 continue
-            key, make = found
+            key, make = keyed
             row = rows.get(key)
             if row is None:
                 row = rows[key] = make()

@@ -122,8 +122,8 @@ def _one(
 def _tolerances(kinds: Sequence[Any], rtol: Any, atol: Any) -> tuple[float, float]:
     if rtol is not None:
         return rtol, atol
-    found = [_TOLERANCES.get(kind.name, (0.0, 0.0)) for kind in kinds]
-    return max(r for r, _ in found), max(a for _, a in found)
+    tolerances = [_TOLERANCES.get(kind.name, (0.0, 0.0)) for kind in kinds]
+    return max(r for r, _ in tolerances), max(a for _, a in tolerances)
 
 
 def _allowed(tolerance: float) -> str:

@@ -222,10 +222,10 @@ class Timer:
             times.append(self._timer.timeit(number))
             if callback is not None:
                 callback(number, times[-1])
-            found, spent = Measurement(number, times, self._spec), sum(times)
-            steady = len(times) > 3 and found.iqr / found.median < threshold
+            measurement, spent = Measurement(number, times, self._spec), sum(times)
+            steady = len(times) > 3 and measurement.iqr / measurement.median < threshold
             if (spent >= min_run_time and steady) or spent >= max_run_time:
-                return found
+                return measurement
 
     def _block(self, min_run_time: float) -> int:
         """How many runs take long enough to be measured."""

@@ -119,11 +119,11 @@ class SummaryWriter:
             facts: tuple[Any, ...] = (
                 numbers.min(), numbers.max(), numbers.numel(), numbers.sum(), squares
             )  # fmt: skip
-            found, borders = counts.tolist(), limits.tolist()
-            taken = [i for i, n in enumerate(found) if n]
+            heights, borders = counts.tolist(), limits.tolist()
+            taken = [i for i, n in enumerate(heights) if n]
             start, end = taken[0], taken[-1] + 1
             # Only right limits are written: an empty bin has the limit at the left.
-            shown = [found[start - 1] if start else 0.0, *found[start:end]]
+            shown = [heights[start - 1] if start else 0.0, *heights[start:end]]
             value = _events.histogram(tag, map(float, facts), borders[start : end + 1], shown)
         self._open("").add(value, global_step, walltime)
 
@@ -199,11 +199,11 @@ def _plain(value: Any) -> Any:
 
 def _edges() -> Tensor:
     """The borders of bins that grow by a tenth from one to the next."""
-    value, found = 1e-12, []
+    value, limits = 1e-12, []
     while value < 1e20:
-        found.append(value)
+        limits.append(value)
         value *= 1.1
-    made: Tensor = tensor([*[-v for v in reversed(found)], 0.0, *found]).double()
+    made: Tensor = tensor([*[-v for v in reversed(limits)], 0.0, *limits]).double()
     return made
 
 

@@ -113,7 +113,7 @@ class GradientFlow:
 
     # -- what was found ----------------------------------------------------------------------
 
-    def _settle(self) -> None:
+    def _record_if_empty(self) -> None:
         """If no pass was seen, record the current gradients."""
         if not self._columns:
             now = self._now()
@@ -121,7 +121,7 @@ class GradientFlow:
                 self.steps, self._columns, self._passes = [0], [now], 1
 
     def _series(self, name: str, which: int) -> list[float | None]:
-        self._settle()
+        self._record_if_empty()
         position = self._positions[name]
         entries = [column[position] for column in self._columns]
         return [None if entry is None else entry[which] for entry in entries]
@@ -144,7 +144,7 @@ class GradientFlow:
     @property
     def marks(self) -> list[Mark]:
         """What is notable, by parameter: see ``gradient_flow``."""
-        self._settle()
+        self._record_if_empty()
         largest = [
             max((e[0] for e in column if e is not None and math.isfinite(e[0])), default=0.0)
             for column in self._columns
@@ -187,7 +187,7 @@ class GradientFlow:
 
     def text(self, rows: int = 40) -> str:
         """A table: the latest norm of each parameter, its history, and its ratio to the weights."""
-        self._settle()
+        self._record_if_empty()
         marks = self.words()
         shown = self.names
         if len(shown) > rows:  # marked rows are left out last
@@ -234,13 +234,13 @@ class GradientFlow:
     def _picture(self, kind: str) -> bytes:
         from retrograd.viz._flow_picture import picture
 
-        self._settle()
+        self._record_if_empty()
         return picture(self, kind)
 
     def to_json(self) -> dict[str, Any]:
         """All that was recorded. Numbers that JSON lacks are strings, as in the files of
         pictures."""
-        self._settle()
+        self._record_if_empty()
         return {
             "steps": list(self.steps),
             "parameters": [
@@ -259,7 +259,7 @@ class GradientFlow:
         table = io.StringIO()
         writer = csv.writer(table, lineterminator="\n")
         writer.writerow(["step", "parameter", "gradient_norm", "weight_norm"])
-        self._settle()
+        self._record_if_empty()
         for step, column in zip(self.steps, self._columns, strict=True):
             for name, entry in zip(self.names, column, strict=True):
                 writer.writerow([step, name, *(("", "") if entry is None else map(repr, entry))])

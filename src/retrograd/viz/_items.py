@@ -58,7 +58,7 @@ class Maker:
         self.add_roots_without_graph()
         for group in sorted(groups.values(), key=lambda g: (g.low, -g.high)):
             self.add_group(group)
-        graph._hidden = sorted((g.low, g.high, self.group_items[id(g)]) for g in self.closed)
+        graph._collapsed = sorted((g.low, g.high, self.group_items[id(g)]) for g in self.closed)
         self.add_edges(kept)
         place_in_groups(self)
 
@@ -339,7 +339,7 @@ class Maker:
             return graph._leaf_items[origin]
         at = graph._representative[graph._index[origin]]
         result = self.results.get((at, number))
-        return graph._hiding(at) if result is None else result
+        return graph._collapsed_group(at) if result is None else result
 
     def add_edges_of_closed(self) -> None:
         """Add the edges of closed groups, which stand for their operations."""
@@ -356,10 +356,10 @@ class Maker:
         for (i, number), root in self.root_tensors.items():
             at = graph._representative[i]
             if (at, number) not in self.results and at not in self.owner:
-                self.add_hidden_root(at, root, edges)
+                self.add_collapsed_root(at, root, edges)
         graph.edges += edges
 
-    def add_hidden_root(self, at: int, root: Any, edges: dict[tuple[int, int], None]) -> None:
+    def add_collapsed_root(self, at: int, root: Any, edges: dict[tuple[int, int], None]) -> None:
         """Add a requested tensor whose operation is in a closed group."""
         tensor = root if is_tensor(root) else None
         shape, dtype = (info_of(tensor._data) if tensor is not None else None) or (None, None)
@@ -367,7 +367,7 @@ class Maker:
         item = self.add("intermediate", "result", name=name, shape=shape, dtype=dtype, root=True,
                         value=Value.of(tensor))  # fmt: skip
         self.graph.roots.append(item.id)
-        edges[self.graph._hiding(at), item.id] = None
+        edges[self.graph._collapsed_group(at), item.id] = None
 
 
 def _group_label(group: Group, inside: Counter[str]) -> tuple[str, str | None]:

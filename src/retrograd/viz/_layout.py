@@ -38,7 +38,7 @@ class Layout:
     width: float
     height: float
 
-    def turned(self) -> Layout:
+    def transposed(self) -> Layout:
         """The same from left to right."""
         corners = [(y, x) for x, y in self.corners]
         routes = [[(y, x) for x, y in route] for route in self.routes]
@@ -150,7 +150,7 @@ class _Grid:
         # far to the right of it a vertex should be.
         self.above: list[list[tuple[int, float, float]]] = [[] for _ in self.level]
         self.below: list[list[tuple[int, float, float]]] = [[] for _ in self.level]
-        self.spine = self.longest_ways(depths, first)
+        self.spine = self.longest_paths(depths, first)
         for number, upper, lower in self.links():
             bends = (upper >= self.boxes) + (lower >= self.boxes)
             weight = 8.0 if number in self.spine and not bends else (1.0, 4.0, 32.0)[bends]
@@ -186,7 +186,7 @@ class _Grid:
                 for upper, lower in itertools.pairwise(chain):
                     yield number, upper, lower
 
-    def longest_ways(self, depths: list[int], first: frozenset[int]) -> set[int]:
+    def longest_paths(self, depths: list[int], first: frozenset[int]) -> set[int]:
         """The edges on longest paths: one into each box, and no two from the same box. They form
         the backbone of a picture. What is in the first row comes from afar."""
         best: dict[int, tuple[tuple[bool, int], int]] = {}
@@ -231,9 +231,9 @@ class _Grid:
             down = sweep % 2 == 0
             both = sweep >= sweeps * 3 // 4
             for row in self.rows if down else reversed(self.rows):
-                self.settle(row, down, both)
+                self.relax(row, down, both)
 
-    def settle(self, row: list[int], down: bool, both: bool) -> None:
+    def relax(self, row: list[int], down: bool, both: bool) -> None:
         wanted, weights = [], []
         for v in row:
             near = self.above[v] if down else self.below[v]

@@ -131,7 +131,7 @@ class Graph:
         self._leaf_items: dict[Node, int] = {}
         self._result_items: dict[tuple[int, int], int] = {}  # by operation, number of the output
         self._constant_items: dict[Any, int] = {}  # by what is equal for the same value
-        self._hidden: list[tuple[int, int, int]] = []  # from, to, group
+        self._collapsed: list[tuple[int, int, int]] = []  # from, to, group
 
     @classmethod
     def of(
@@ -168,11 +168,11 @@ class Graph:
         if index is None and node in self.stand_ins:
             index = self._index[self.stand_ins[node]]
         if index is None:
-            return self._hidden_leaf(node)
+            return self._collapsed_leaf(node)
         kept = self._representative[index] if self._representative else index
         if kept in self._operation_items:
             return self._operation_items[kept]
-        return self._hiding(kept)
+        return self._collapsed_group(kept)
 
     def has(self, node: Node) -> bool:
         """Whether a node is an operation of the graph."""
@@ -208,13 +208,13 @@ class Graph:
         """The item of a constant that a recording has seen."""
         return self._constant_items.get(("recorded", identity))
 
-    def _hiding(self, index: int) -> int:
-        at = bisect.bisect_right(self._hidden, index, key=lambda hidden: hidden[1])
-        if at < len(self._hidden) and self._hidden[at][0] <= index:
-            return self._hidden[at][2]
+    def _collapsed_group(self, index: int) -> int:
+        at = bisect.bisect_right(self._collapsed, index, key=lambda hidden: hidden[1])
+        if at < len(self._collapsed) and self._collapsed[at][0] <= index:
+            return self._collapsed[at][2]
         raise KeyError("this node is not in the graph")
 
-    def _hidden_leaf(self, leaf: Node) -> int:
+    def _collapsed_leaf(self, leaf: Node) -> int:
         """The item of a leaf that only operations without items use."""
         if leaf not in self._first_uses:
             raise KeyError("this node is not in the graph")

@@ -190,14 +190,14 @@ class Source:
     def operand(self, node: Node, position: int) -> str | None:
         """An input of a node as the source has it, where that is short and the node comes from an
         operator: ``x`` in ``x + y``."""
-        found = self._operand(node, position)
-        text = None if found is None else ast.unparse(found)
+        operand = self._operand(node, position)
+        text = None if operand is None else ast.unparse(operand)
         return text if text is not None and len(text) <= LONGEST_OPERAND else None
 
     def number(self, node: Node, position: int) -> str | None:
         """An input of a node, if it is a number in the source: ``2`` in ``x + 2``."""
-        found = self._operand(node, position)
-        return ast.unparse(found) if found is not None and is_number(found) else None
+        operand = self._operand(node, position)
+        return ast.unparse(operand) if operand is not None and is_number(operand) else None
 
     def _operand(self, node: Node, position: int) -> ast.expr | None:
         result = self.span(node)

@@ -217,18 +217,21 @@ class Written:
             raise UnknownError
         return self.names.sub(lambda m: factor(self.operand(m[1]).at(index)), text)
 
-    def product(self, found: re.Match[str], index: Index) -> str:
+    def product(self, match: re.Match[str], index: Index) -> str:
         """An element of a product of matrices."""
-        left, turned, right, other_turned = found.groups()
+        left, left_transposed, right, right_transposed = match.groups()
         a, b = self.operand(left), self.operand(right)
         if not len(index) == len(a.shape) == len(b.shape) == 2:
             raise UnknownError
         i, j = index
-        inner = a.shape[0 if turned else 1]
+        inner = a.shape[0 if left_transposed else 1]
         if inner > MOST_TERMS:
             raise UnknownError
         pairs = [
-            (a.at((k, i) if turned else (i, k)), b.at((j, k) if other_turned else (k, j)))
+            (
+                a.at((k, i) if left_transposed else (i, k)),
+                b.at((j, k) if right_transposed else (k, j)),
+            )
             for k in range(inner)
         ]
         return " + ".join(f"{factor(x)} · {factor(y)}" for x, y in pairs)
@@ -266,14 +269,14 @@ def true(text: str, result: Any, exact: float) -> bool:
     """Whether a text in numbers is as large as a result."""
     try:
         tree = ast.parse(as_python(text), mode="eval").body
-        found = evaluated(tree)
+        value = evaluated(tree)
     except (SyntaxError, UnknownError, ArithmeticError, ValueError, TypeError):
         return False
-    if not (math.isfinite(found) and math.isfinite(result)):
+    if not (math.isfinite(value) and math.isfinite(result)):
         return False
     constants = [n.value for n in ast.walk(tree) if isinstance(n, ast.Constant)]
     largest = max([abs(x) for x in (*constants, result) if isinstance(x, (int, float))])
-    return bool(abs(found - result) <= exact * largest)
+    return bool(abs(value - result) <= exact * largest)
 
 
 def as_python(text: str) -> str:

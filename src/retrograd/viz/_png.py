@@ -9,7 +9,7 @@ from typing import Any
 
 from retrograd.viz._colours import DARK, EDGE, LIGHT, PAPER, Palette
 from retrograd.viz._layout import need
-from retrograd.viz._scene import TITLE_GAP, Arrow, Box, Frame, Look, Scene, curves, turned
+from retrograd.viz._scene import TITLE_GAP, Arrow, Box, Frame, Look, Scene, curves, oriented
 from retrograd.viz._svg import HEAD, corner, line_width
 from retrograd.viz._text import LINE
 
@@ -73,8 +73,8 @@ def draw_line(axes: Any, arrow: Arrow, look: Look, colour: str, width: float) ->
 def _draw_arrow(axes: Any, arrow: Arrow, look: Look) -> None:
     patches = need("matplotlib.patches")
     draw_line(axes, arrow, look, EDGE, 1.4)
-    x, y = turned(arrow.points[-1], look)
-    head = [turned(point, look) for point in ((x, y), (x - 3.5, y - 7), (x + 3.5, y - 7))]
+    x, y = oriented(arrow.points[-1], look)
+    head = [oriented(point, look) for point in ((x, y), (x - 3.5, y - 7), (x + 3.5, y - 7))]
     axes.add_patch(patches.Polygon(head, facecolor=EDGE, edgecolor="none"))
 
 

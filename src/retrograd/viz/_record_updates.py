@@ -72,8 +72,8 @@ def ended(update: Update, optimizer: Any, tensors: Tensors) -> None:
 
 
 def _numbers_of(state: Any) -> dict[str, float]:
-    found = {name: _first(x) for name, x in state.items() if isinstance(name, str)}
-    return {name: x for name, x in found.items() if x is not None}
+    numbers = {name: _first(x) for name, x in state.items() if isinstance(name, str)}
+    return {name: x for name, x in numbers.items() if x is not None}
 
 
 def _first(x: Any) -> float | None:

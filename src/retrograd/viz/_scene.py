@@ -206,20 +206,20 @@ def positioned(
 ) -> Layout:
     """The layout of boxes, in which the frames get their positions and sizes too."""
     position = {box.id: k for k, box in enumerate(boxes)}
-    sizes = {box.id: turned((box.width, box.height), look) for box in boxes}
+    sizes = {box.id: oriented((box.width, box.height), look) for box in boxes}
     if not frames:
         edges = tuple((position[a], position[b]) for a, b in pairs)
         result = lay_out(tuple(sizes.values()), edges)
-        return result.turned() if look.direction == "LR" else result
+        return result.transposed() if look.direction == "LR" else result
     around = {number: graph.items[number].group for number in (*sizes, *(f.id for f in frames))}
-    least = {frame.id: turned((frame.width, 0.0), look) for frame in frames}
-    left, top = turned((FRAME_GAP, TITLE), look)
+    least = {frame.id: oriented((frame.width, 0.0), look) for frame in frames}
+    left, top = oriented((FRAME_GAP, TITLE), look)
     framed = Framed(sizes, pairs, around, least, Border(left, top, FRAME_GAP, FRAME_GAP))
     result = framed.run()
     for frame in frames:
-        frame.x, frame.y = turned(framed.corners[frame.id], look)
-        frame.width, frame.height = turned(framed.frames[frame.id], look)
-    return result.turned() if look.direction == "LR" else result
+        frame.x, frame.y = oriented(framed.corners[frame.id], look)
+        frame.width, frame.height = oriented(framed.frames[frame.id], look)
+    return result.transposed() if look.direction == "LR" else result
 
 
 def arranged(
@@ -261,19 +261,19 @@ def legend_boxes(kinds: list[str], width: float) -> list[Box]:
     return keys
 
 
-def turned(point: Point, look: Look) -> Point:
+def oriented(point: Point, look: Look) -> Point:
     """A point with its coordinates exchanged, if data flows from left to right."""
     return point[::-1] if look.direction == "LR" else point
 
 
 def curves(arrow: Arrow, look: Look, head: float) -> Iterator[tuple[Point, Point, Point]]:
     """The cubic curves of an arrow, without its head: two control points and an end for each."""
-    (x, y), *rest = [turned(point, look) for point in arrow.points]
+    (x, y), *rest = [oriented(point, look) for point in arrow.points]
     rest[-1] = (rest[-1][0], rest[-1][1] - head)
     for to_x, to_y in rest:
         middle = (y + to_y) / 2
         one, other, end = (x, middle), (to_x, middle), (to_x, to_y)
-        yield turned(one, look), turned(other, look), turned(end, look)
+        yield oriented(one, look), oriented(other, look), oriented(end, look)
         x, y = to_x, to_y
 
 

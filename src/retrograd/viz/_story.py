@@ -92,10 +92,10 @@ class Story:
         that its variables hold and that no other of them was computed from."""
         if self.passes:
             return
-        found = list(variables.items())
-        self.tensors.name_by(found)
+        held = list(variables.items())
+        self.tensors.name_by(held)
         self.tensors.name_described()
-        by_node = {t._node: t for _, t in tensors_in(found) if t._node is not None}
+        by_node = {t._node: t for _, t in tensors_in(held) if t._node is not None}
         used = set(walk(origin for node in by_node for origin in node.next_nodes)[0])
         self.results = [tensor for node, tensor in by_node.items() if node not in used]
 

@@ -76,7 +76,7 @@ class Value:
         self._fingerprint = zlib.crc32(array.tobytes())
         self._counted = _histogram(array, self._said["min"], self._said["max"])
 
-    def _settle(self) -> None:
+    def _summarise_copy(self) -> None:
         """Summarise a large array that was copied."""
         if self._large is not None:
             large, self._large = self._large, None
@@ -85,12 +85,12 @@ class Value:
 
     @property
     def _kept(self) -> Raw:
-        self._settle()
+        self._summarise_copy()
         return self._elements
 
     @property
     def _histogram(self) -> list[int] | None:
-        self._settle()
+        self._summarise_copy()
         return self._counted
 
     @classmethod
@@ -109,7 +109,7 @@ class Value:
     @property
     def summary(self) -> dict[str, Any]:
         """min, max, mean and norm of the finite elements, and how many are nan and inf."""
-        self._settle()
+        self._summarise_copy()
         if self._said is None:
             self._said = summary(self._elements)
         return self._said

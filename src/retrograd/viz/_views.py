@@ -26,7 +26,7 @@ class Views:
         for item in items:
             self.inside[item.group].append(item.id)
         self._items = items
-        self._ways: dict[int | None, list[int | None]] = {None: [None]}
+        self._ancestors: dict[int | None, list[int | None]] = {None: [None]}
         once: set[tuple[int | None, int, int]] = set()
         for edge in edges:
             source, target = edge
@@ -73,8 +73,8 @@ class Views:
     def around(self, number: int) -> list[int | None]:
         """The groups around an item, outermost first, beginning with the whole."""
         group = self._items[number].group
-        known = self._ways.get(group)
+        known = self._ancestors.get(group)
         if known is None:
             assert group is not None
-            known = self._ways[group] = [*self.around(group), group]
+            known = self._ancestors[group] = [*self.around(group), group]
         return known

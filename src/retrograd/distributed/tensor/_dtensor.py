@@ -66,15 +66,15 @@ class DTensor(metaclass=_Kind):
 
 
 def _checked(mesh: DeviceMesh, placements: Sequence[Any] | None) -> tuple[Any, ...]:
-    found = (Replicate(),) * mesh.ndim if placements is None else tuple(placements)
-    if len(found) != mesh.ndim:
+    result = (Replicate(),) * mesh.ndim if placements is None else tuple(placements)
+    if len(result) != mesh.ndim:
         raise ValueError(
             "`placements` must have the same length as `device_mesh.ndim`! Found placements "
-            f"length: {len(found)}, and device_mesh.ndim: {mesh.ndim}."
+            f"length: {len(result)}, and device_mesh.ndim: {mesh.ndim}."
         )
-    if any(isinstance(p, Partial) for p in found):
+    if any(isinstance(p, Partial) for p in result):
         raise RuntimeError("redistributing to Partial is for internal use only!")
-    return found
+    return result
 
 
 # -- placements of a tensor --------------------------------------------------------------------
@@ -276,7 +276,7 @@ def distribute_module(
     if input_fn is not None:
         module.register_forward_pre_hook(lambda part, args: input_fn(part, args, device_mesh))
     if output_fn is not None:
-        module.register_forward_hook(lambda part, _, found: output_fn(part, found, device_mesh))
+        module.register_forward_hook(lambda part, _, output: output_fn(part, output, device_mesh))
     return module
 
 

@@ -45,7 +45,7 @@ class ParallelStyle:
         if inputs:
             module.register_forward_pre_hook(lambda _, args: placed(args, mesh, inputs))
         if outputs:
-            module.register_forward_hook(lambda _, args, found: placed(found, mesh, outputs))
+            module.register_forward_hook(lambda _, args, output: placed(output, mesh, outputs))
 
 
 def placed(values: Any, mesh: DeviceMesh, layouts: tuple[Any, ...]) -> Any:
@@ -219,13 +219,13 @@ def parallelize_module(
     for path, style in (plan if isinstance(plan, dict) else {"": plan}).items():
         if style is None:
             continue
-        found = list(parts_at(module, path))
-        if not found:
+        parts = list(parts_at(module, path))
+        if not parts:
             warnings.warn(
                 f"Parallelize plan key '{path}' could not be resolved: no submodule matching it",
                 UserWarning, stacklevel=2,
             )  # fmt: skip
-        for part in found:
+        for part in parts:
             style.apply(part, device_mesh)
     distribute_module(module, device_mesh)
     module.register_forward_pre_hook(

@@ -99,14 +99,14 @@ class BasePruningMethod:
             The method.
         """
         hooks = module._forward_pre_hooks
-        found = [key for key, hook in hooks.items()
-                 if isinstance(_function(hook), BasePruningMethod)
-                 and _function(hook)._tensor_name == name]  # fmt: skip
-        assert len(found) <= 1, "a parameter is pruned by one method"
+        existing = [key for key, hook in hooks.items()
+                    if isinstance(_function(hook), BasePruningMethod)
+                    and _function(hook)._tensor_name == name]  # fmt: skip
+        assert len(existing) <= 1, "a parameter is pruned by one method"
         method: BasePruningMethod = cls(*args, **kwargs)
         method._tensor_name = name
-        if found:
-            old = _function(hooks.pop(found[0]))
+        if existing:
+            old = _function(hooks.pop(existing[0]))
             container = PruningContainer()
             container._tensor_name = name
             for part in old if isinstance(old, PruningContainer) else (old,):
@@ -117,10 +117,9 @@ class BasePruningMethod:
         scores = parameter if importance_scores is None else importance_scores
         if scores.shape != parameter.shape:
             raise AssertionError(
-                "importance_scores should have the same shape as parameter "
-                f"{name} of {module}"
+                f"importance_scores should have the same shape as parameter {name} of {module}"
             )
-        if not found:
+        if not existing:
             module.register_parameter(f"{name}_orig", module._parameters.pop(name))
             mask = ones_like(parameter)
         else:
@@ -128,7 +127,7 @@ class BasePruningMethod:
         try:
             mask = method.compute_mask(scores, default_mask=mask)
         except Exception:
-            if not found:
+            if not existing:
                 parameter = module._parameters.pop(f"{name}_orig")
                 module.register_parameter(name, parameter)
             raise
