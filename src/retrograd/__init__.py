@@ -70,6 +70,7 @@ from retrograd.autograd.grad_mode import (
     no_grad,
     set_grad_enabled,
 )
+from retrograd.ops._arguments import Plug as _OperandPlug
 from retrograd.tensor._creation import empty, eye, full, ones, scalar_tensor, tensor, zeros
 from retrograd.tensor._device import device, get_default_device, set_default_device
 from retrograd.tensor._memory_formats import (
@@ -194,7 +195,7 @@ def __getattr__(name: str) -> _Any:
 _install_tracebacks()
 _Plug.compiler = lambda: __getattr__("compiler")
 _Plug.protocols = lambda: __getattr__("_protocols")
-_Plug.sparse = lambda: __getattr__("sparse")
+_Plug.sparse = _OperandPlug.sparse = lambda: __getattr__("sparse")
 _Plug.array_api = lambda: __getattr__("array_api")
 _ops.LATER["aten"] = lambda: __getattr__("_aten").aten
 _Plug.devices = lambda: __getattr__("devices")

@@ -435,7 +435,8 @@ class GradScaler:
                     if grad.dtype is dtypes.float16:
                         raise ValueError("Attempting to unscale FP16 gradients.")
                     count += 1
-                    finite = finite and bool(grad.isfinite().all())
+                    values = grad._values() if grad.is_sparse else grad
+                    finite = finite and bool(values.isfinite().all())
                     if inverse != 1.0:
                         grad.mul_(inverse)
         state.update(stage="unscaled", finite=finite, checked=count > 0)

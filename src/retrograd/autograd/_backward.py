@@ -13,7 +13,7 @@ from retrograd.arrays import Raw, dtypes
 from retrograd.autograd._engine import Root, Task, run
 from retrograd.autograd._history import edge
 from retrograd.autograd._node import NOWHERE, AccumulateGrad, Node
-from retrograd.autograd._wrap import Plug, wrap
+from retrograd.autograd._wrap import SPARSE, Plug, wrap
 from retrograd.ops import copies
 from retrograd.ops._lifted import Lifted
 
@@ -468,7 +468,7 @@ def _gradients(
     captured = differentiate(roots, keep_graph, recorded, capture=targets)
     gradients = []
     for i in range(len(targets)):
-        g = captured.get(i)
+        g: Any = captured.get(i)
         if g is None and not allowed:
             from retrograd.autograd._explaining._hints import not_used
 
@@ -480,7 +480,9 @@ def _gradients(
                 outputs,
                 targets[i],
             )
-        if g is not None and not recorded:  # others may hold the same array
+        if type(g) in SPARSE:
+            g = g if recorded else g.clone()
+        elif g is not None and not recorded:  # others may hold the same array
             leaf = getattr(targets[i], "_data", None)
             like = leaf if isinstance(leaf, Lifted) else None  # which may be on a device
             g = copies.clone(g).as_gradient() if isinstance(g, Lifted) else arrays.owned(g, like)

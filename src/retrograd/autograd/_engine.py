@@ -23,6 +23,7 @@ from retrograd.autograd._node import FREED, SECOND_BACKWARD, AccumulateGrad, Nod
 from retrograd.autograd._operation_node import fit_all, run_rules
 from retrograd.autograd._passes import NONE
 from retrograd.autograd._passes import begin as begin_pass
+from retrograd.autograd._wrap import SPARSE, total
 from retrograd.ops._lifted import Lifted
 from retrograd.ops._operation import raw
 
@@ -242,6 +243,8 @@ def plus(a: Any, b: Any) -> Any:
     if a is None or b is None:
         one = a if b is None else b
         return arrays.copy(one) if arrays.is_raw(one) else one
+    if SPARSE and (type(a) in SPARSE or type(b) in SPARSE):
+        return total(b, a)
     return a + b
 
 
@@ -294,7 +297,7 @@ def visit(task: Task, node: Node, g: Any, next_nodes: Sequence[Node | None]) -> 
     grads = list(g or [None] * len(outputs)) if outputs is not None else [g]
     observer = task.observer
     if observer is not None:
-        observer.arrived(node, list(grads))
+        observer.arrived(node, list(seen(task, grads)))
     if extras is not None and (extras.tensor_hooks or extras.retained):
         call_tensor_hooks(task, extras, grads)
     if node in task.wanted:
@@ -302,14 +305,14 @@ def visit(task: Task, node: Node, g: Any, next_nodes: Sequence[Node | None]) -> 
             task.captured[place] = grads[number]
     if task.needed is not None and not must_run(task, node, next_nodes):
         if observer is not None:
-            observer.ends(node, grads, None)
+            observer.ends(node, seen(task, grads), None)
         return (None,) * len(next_nodes)
     if extras is not None and extras.pre_hooks:
         grads = call_pre_hooks(task, extras, grads)
         if not several and grads[0] is None and not node.makes_zeros:
             return (None,) * len(next_nodes)
     if observer is not None:
-        observer.begins(node, grads)
+        observer.begins(node, seen(task, grads))
     try:
         if isinstance(node, AccumulateGrad) and extras and extras.post_hooks and not task.recorded:
             received = node.backward_shown(grads)
@@ -325,14 +328,22 @@ def visit(task: Task, node: Node, g: Any, next_nodes: Sequence[Node | None]) -> 
     if modes.anomaly and modes.check_nan:
         check_nan(task, node, received, grads)
     if observer is not None:
-        observer.gave(node, grads, received)
+        observer.gave(node, seen(task, grads), seen(task, received))
     if not task.keep_graph:
         node.release()
     if extras is not None and extras.post_hooks:
         received = call_post_hooks(task, extras, received, grads)
     if observer is not None:
-        observer.ends(node, grads, received)
+        observer.ends(node, seen(task, grads), seen(task, received))
     return received
+
+
+def seen(task: Task, grads: Any) -> Any:
+    """Gradients as observers see them: sparse ones in dense form."""
+    if not any([type(g) in SPARSE for g in grads]):
+        return grads
+    dense = [g.to_dense() if type(g) in SPARSE else g for g in grads]
+    return dense if task.recorded else [raw(g) for g in dense]
 
 
 def must_run(task: Task, node: Node, next_nodes: Sequence[Node | None]) -> bool:
@@ -366,6 +377,8 @@ def check_nan(
 
 def values_of(g: Any) -> Any:
     """The array of a gradient: under transforms, of all entries, and without tangents."""
+    if type(g) in SPARSE:
+        g = g._values()
     while isinstance(g := raw(g), Lifted):
         g = g.inner
     return g

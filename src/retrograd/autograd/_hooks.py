@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from retrograd import arrays
 from retrograd._modes import recording_in, sealed
-from retrograd.autograd._wrap import wrap
+from retrograd.autograd._wrap import SPARSE, as_tensor, wrap
 from retrograd.ops import copies
 from retrograd.ops._operation import raw
 
@@ -61,7 +61,7 @@ def add_hook(
 
 def as_seen(task: Task, g: Any) -> Any:
     """A gradient as hooks see it."""
-    return g if g is None or task.recorded else wrap(g)
+    return g if g is None or task.recorded else as_tensor(g)
 
 
 def call_hook(task: Task, hook: Any, *args: Any) -> Any:
@@ -96,19 +96,18 @@ def checked(task: Task, old: Any, result: Any, hook: Any) -> Any:
     """What a hook returned in place of a gradient, if it is of the same dtype and shape."""
     if result is None:
         return None
-    if not hasattr(result, "_node"):
+    if type(result) not in SPARSE and not hasattr(result, "_node"):
         raise TypeError(f"expected Variable, but hook returned '{type(result).__name__}'")
     if old is None:
         raise RuntimeError("can't replace a None gradient with a non-None value")
-    dtypes = raw(old).dtype, raw(result).dtype
-    if dtypes[0] != dtypes[1]:
-        was, got = (_type_name(dtype) for dtype in dtypes)
+    was, got = (_type_name(x) for x in (old, result))
+    if was != got:
         raise RuntimeError(
             f"hook '{_name(hook)}' has changed the type of value (was {was} got {got})"
         )
     if tuple(result.shape) != tuple(old.shape):
         raise RuntimeError(f"hook '{_name(hook)}' has changed the size of value")
-    return result if task.recorded else result._data
+    return result if task.recorded or type(result) in SPARSE else result._data
 
 
 def checked_all(task: Task, old: Sequence[Any], result: Any, hook: Any) -> list[Any]:
@@ -127,8 +126,11 @@ def _name(hook: Any) -> str:
     return getattr(hook, "__name__", None) or type(hook).__name__
 
 
-def _type_name(dtype: Any) -> str:
+def _type_name(g: Any) -> str:
     """PyTorch's older name of a tensor's type."""
+    if type(g) in SPARSE:
+        return f"torch.sparse.{arrays.dtypes.type_word(g.dtype.numpy)}Tensor"
+    dtype = raw(g).dtype
     word = arrays.dtypes.type_word(dtype)
     return f"CPU{word}Type" if dtype.kind == "c" else f"torch.{word}Tensor"
 

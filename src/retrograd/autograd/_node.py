@@ -25,7 +25,7 @@ from retrograd.arrays import add_to, can_add_to, ndarray, owned
 from retrograd.autograd._hooks import RemovableHandle, add_hook
 from retrograd.autograd._passes import current as current_pass
 from retrograd.autograd._passes import orders as orders
-from retrograd.autograd._wrap import wrap
+from retrograd.autograd._wrap import SPARSE, total, wrap
 from retrograd.ops import copies
 from retrograd.ops._lifted import Lifted
 from retrograd.ops._operation import Operation
@@ -305,6 +305,8 @@ class AccumulateGrad(CallableNode):
         if variable._node is not None or not meta.requires_grad:
             self.stopped(meta)  # for the error, if it is one
             return ()
+        if SPARSE and (type(g) in SPARSE or type(meta.grad) in SPARSE):
+            return self.backward_sparse(g, tell)
         # As ``let_go`` does it, written out: this is done for every leaf.
         try:
             try:
@@ -342,6 +344,19 @@ class AccumulateGrad(CallableNode):
             self.tell_hooks(recorded=False)
         return ()
 
+    def backward_sparse(self, g: Any, tell: bool) -> Sequence[Any]:
+        """As ``backward``, if the gradient is sparse, or the one so far is."""
+        def added(have: Any) -> Any:
+            if have is None:
+                return g.clone()
+            return have.add_(g) if type(g) in SPARSE else wrap(g) + have
+
+        with sealed(grad_enabled=False):
+            self.replace_grad(added)
+        if tell and self.variable._meta.post_hooks:
+            self.tell_hooks(recorded=False)
+        return ()
+
     def backward_shown(self, grads: list[Any]) -> Sequence[Any]:
         """As ``backward``, before hooks of the node that are shown the gradient. If it is the first
         that the leaf gets, they are shown what the leaf keeps, as in PyTorch."""
@@ -349,7 +364,7 @@ class AccumulateGrad(CallableNode):
         first = meta.grad is None
         self.backward(grads[0], (), tell=False)
         if first and meta.grad is not None:
-            grads[0] = meta.grad._data
+            grads[0] = meta.grad if type(meta.grad) in SPARSE else meta.grad._data
         if meta.post_hooks and not self.stopped(meta):
             self.tell_hooks(recorded=False)
         return ()
@@ -358,10 +373,18 @@ class AccumulateGrad(CallableNode):
         meta = self.variable._meta
         if self.stopped(meta):
             return ()
+        self.replace_grad(lambda have: _own_tensor(g) if have is None else total(have, g))
+        if meta.post_hooks:
+            self.tell_hooks(recorded=True)
+        return ()
+
+    def replace_grad(self, added: Callable[[Any], Any]) -> None:
+        """Let a function compute the gradient of the leaf from the one so far."""
+        meta = self.variable._meta
         try:
             try:
                 _accumulating.acquire()
-                meta.grad = _own_tensor(g) if meta.grad is None else meta.grad + g
+                meta.grad = added(meta.grad)
                 meta.last_pass = current_pass()
                 if not meta.added:
                     meta.first_pass = meta.last_pass
@@ -370,9 +393,6 @@ class AccumulateGrad(CallableNode):
                 let_go(_accumulating)
         finally:
             let_go(_accumulating)
-        if meta.post_hooks:
-            self.tell_hooks(recorded=True)
-        return ()
 
     def stopped(self, meta: Any) -> bool:
         """Whether the leaf does not require grad any more."""
@@ -394,6 +414,8 @@ class AccumulateGrad(CallableNode):
 def _own_tensor(g: Any) -> Any:
     """A copy of a gradient, with its history: others may hold the same tensor, and ``.grad`` is
     written in place later."""
+    if type(g) in SPARSE:
+        return g.clone()
     copied = copies.copy(wrap(copies.zeros_like(g._data)), g)
     if not isinstance(copied._data, Lifted):
         copied._data = arrays.copy(copied._data)

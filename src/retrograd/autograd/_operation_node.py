@@ -22,7 +22,7 @@ from retrograd.autograd._node import (
 )
 from retrograd.autograd._saved import Packed, modified, order_for_hooks, show_saved
 from retrograd.autograd._versions import UNCHANGING
-from retrograd.autograd._wrap import wrap
+from retrograd.autograd._wrap import SPARSE, wrap
 from retrograd.ops import copies, linear
 from retrograd.ops._lifted import Lifted
 from retrograd.ops._operands import Rule
@@ -412,6 +412,8 @@ def _narrow_gradient(g: Any, shape: tuple[int, ...], dtype: Any) -> Any:
 
 
 def _cast(x: Any, dtype: Any) -> Any:
+    if type(x) in SPARSE:
+        return x.to(dtypes.from_numpy_dtype(dtype))
     return copies.to_dtype(x, dtype=dtype) if isinstance(x, Lifted) else arrays.cast(x, dtype)
 
 

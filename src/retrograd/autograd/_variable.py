@@ -21,7 +21,7 @@ from retrograd.autograd._history import Meta, edge, meta_of, origin, set_node
 from retrograd.autograd._hooks import RemovableHandle, add_hook
 from retrograd.autograd._node import NOWHERE, Node
 from retrograd.autograd._versions import Version, version_of
-from retrograd.autograd._wrap import wrap
+from retrograd.autograd._wrap import SPARSE, wrap
 from retrograd.ops._lifted import Lifted
 from retrograd.ops._operation import TensorLike
 
@@ -250,8 +250,10 @@ class Variable(TensorLike):
             )
         if value is self:
             raise RuntimeError("can't assign Variable as its own grad")
-        if value._data.dtype != self._data.dtype:
-            given = arrays.dtypes.from_numpy_dtype(value._data.dtype)
+        known: Any = value
+        dtype = (known._values() if type(value) in SPARSE else known)._data.dtype
+        if dtype != self._data.dtype:
+            given = arrays.dtypes.from_numpy_dtype(dtype)
             short = {"float64": "double", "float32": "float", "float16": "half"}
             raise RuntimeError(
                 f"attempting to assign a gradient with dtype '{short.get(given.name, given.name)}' "
@@ -261,9 +263,9 @@ class Variable(TensorLike):
                 "any dtype. Set grad_dtype with caution. Diverging the dtypes of a tensor and its "
                 "gradient may break downstream systems that assume they match."
             )
-        if value._data.shape != self._data.shape:
+        if tuple(known.shape) != self._data.shape:
             raise RuntimeError(
-                f"attempting to assign a gradient of size '{list(value._data.shape)}' to a tensor "
+                f"attempting to assign a gradient of size '{list(known.shape)}' to a tensor "
                 f"of size '{list(self._data.shape)}'. Please ensure that the gradient and the "
                 "tensor are the same size"
             )

@@ -22,6 +22,9 @@ class Plug:
     devices: Callable[[], Any]
 
 
+SPARSE: set[type] = set()  # classes of sparse tensors, once there are any: gradients may be such
+
+
 def wrap(
     data: Raw, node: Any = None, number: int | None = None, version: Any = None, meta: Any = None
 ) -> Any:
@@ -34,3 +37,20 @@ def wrap(
     if number is not None:
         tensor._number = number
     return tensor
+
+
+def as_tensor(g: Any) -> Any:
+    """A gradient of a pass that is not recorded, as a Tensor. Sparse ones always are."""
+    return g if type(g) in SPARSE else wrap(g)
+
+
+def total(a: Any, b: Any) -> Any:
+    """The sum of two gradients of which one or both may be sparse: dense unless both are."""
+    if type(a) in SPARSE and type(b) not in SPARSE:
+        a, b = b, a  # a sparse tensor plus a dense one, in this order, is an error
+    return a + b if isinstance(a, Plug.tensor) else (wrap(a) + b)._data
+
+
+def array_of(g: Any) -> Any:
+    """The array of a gradient, sparse or not."""
+    return (g.to_dense() if type(g) in SPARSE else g)._data

@@ -21,7 +21,7 @@ from retrograd.arrays._generator import default_generator
 from retrograd.autograd._backward import grad
 from retrograd.autograd._history import meta_of
 from retrograd.autograd._levels import opened
-from retrograd.autograd._wrap import wrap
+from retrograd.autograd._wrap import SPARSE, wrap
 from retrograd.autograd.grad_mode import enable_grad
 from retrograd.compiler._changing import RandomState
 from retrograd.compiler._program import IN_LAYOUT, Line, Program, Var
@@ -31,7 +31,6 @@ from retrograd.compiler._tracing import TraceLevel
 from retrograd.compiler._watching import PLAIN, Held, Watch, apart_in_memory
 from retrograd.func._trees import flatten, is_nest
 from retrograd.ops import copies
-from retrograd.tensor._calls import NO_OPERANDS
 from retrograd.tensor._tensor import Tensor
 
 programs = arrays.programs
@@ -165,9 +164,9 @@ class Trace:
         for tensor in self.watch.tensors:
             if isinstance(tensor._data, Traced):
                 tensor._data = tensor._data.value
-            meta = tensor._meta
-            if meta is not None and meta.grad is not None and isinstance(meta.grad._data, Traced):
-                meta.grad._data = meta.grad._data.value
+            grad = None if tensor._meta is None else tensor._meta.grad
+            if grad is not None and type(grad) not in SPARSE and isinstance(grad._data, Traced):
+                grad._data = grad._data.value
         for traced in self.traced:
             traced.has_history = False
         for g in self.level.generators:
@@ -178,7 +177,7 @@ class Trace:
 
     def template(self, x: Any, what: str) -> Any:
         """How to make the same again."""
-        if isinstance(x, Tensor) and type(x) not in NO_OPERANDS:
+        if isinstance(x, Tensor) and type(x) not in SPARSE:
             return self.tensor_template(x)
         if type(x) in PLAIN:
             return Fixed(x)

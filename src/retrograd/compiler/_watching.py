@@ -24,11 +24,11 @@ from retrograd import arrays
 from retrograd._modes import switch
 from retrograd._source import is_own
 from retrograd.arrays._generator import Generator
+from retrograd.autograd._wrap import SPARSE
 from retrograd.compiler._changing import asked_for, computes_only, effect_in
 from retrograd.func._trees import Shape
 from retrograd.ops._lifted import device_value
 from retrograd.optim._rules import RuleOptimizer
-from retrograd.tensor._calls import NO_OPERANDS
 from retrograd.tensor._tensor import Tensor
 
 MOST_OBJECTS = 100_000
@@ -136,7 +136,7 @@ class Watch:
 
     def _look_at(self, x: Any, expression: str, path: str, argument: bool) -> None:
         kind = type(x)
-        if isinstance(x, Tensor) and kind not in NO_OPERANDS:  # a sparse tensor is an object
+        if isinstance(x, Tensor) and kind not in SPARSE:  # a sparse tensor is an object
             self._look_at_tensor(x, expression, path, argument)
         elif kind in PLAIN:
             self._look_at_plain(x, expression)
@@ -150,6 +150,8 @@ class Watch:
             self._require(f"{expression} == {self._object(kind(x))}")
         elif isinstance(x, (dict, list, deque)):
             self.problem = f"{path or 'the function'} refers to a {kind.__name__}"
+        elif hasattr(kind, "_has_sparse_gradients") and x._has_sparse_gradients():
+            self.problem = f"{path or 'the function'} is an embedding with sparse gradients"
         else:
             if expression not in self.objects:
                 self._require(f"{expression} is {self._object(x)}")

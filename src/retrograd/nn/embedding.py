@@ -44,6 +44,9 @@ class _Table(Module):
                 )
             self.weight = Parameter(weight, requires_grad=not freeze)
 
+    def _has_sparse_gradients(self) -> bool:
+        return self.sparse and bool(self.weight.requires_grad)
+
     def _row(self, padding_idx: int | None) -> int | None:
         if padding_idx is None:
             return None
@@ -70,8 +73,6 @@ class _Table(Module):
 class Embedding(_Table):
     """Look up the rows of a learned table by index.
 
-    Gradients are dense: ``sparse=True`` is accepted and changes nothing.
-
     Args:
         num_embeddings: number of rows.
         embedding_dim: size of each row.
@@ -79,7 +80,8 @@ class Embedding(_Table):
         max_norm: rows that are looked up and have a larger norm are scaled to this norm, in place.
         norm_type: order of the norm for ``max_norm``.
         scale_grad_by_freq: divide the gradient of a row by how often its index occurs in the batch.
-        sparse: no effect.
+        sparse: whether the gradient of the table is a sparse tensor of the rows that were looked
+            up. SGD, Adagrad and SparseAdam accept such gradients.
         dtype: dtype of the table.
 
     Shape:

@@ -165,9 +165,10 @@ def check_target(input: Any, other: Any) -> None:
 
 
 class Plug:
-    """Holds what the tensor layer plugs in: what to do with operands that only look like tensors.
-    """
+    """Holds what the layers above plug in: what to do with operands that only look like tensors,
+    and a function that returns ``torch.sparse``."""
 
+    sparse: Callable[[], Any]
     override: Callable[[str, tuple[Any, ...]], Any] = staticmethod(lambda *call: NotImplemented)
 
 

@@ -16,7 +16,7 @@ from retrograd._source import Place, user_place
 from retrograd.arrays import Raw, dtypes
 from retrograd.autograd._history import check_write
 from retrograd.autograd._versions import version_of
-from retrograd.autograd._wrap import wrap
+from retrograd.autograd._wrap import SPARSE, wrap
 from retrograd.autograd.grad_mode import enable_grad, no_grad
 from retrograd.ops._lifted import Lifted, tracer
 from retrograd.optim.optimizer import Optimizer, ParamsT
@@ -92,6 +92,14 @@ class RuleOptimizer(Optimizer):
     def _keeps_state(self, group: Group) -> bool:
         return True
 
+    def _check_sparse(self, group: Group) -> None:
+        """Raise an error if the optimizer does not take sparse gradients."""
+        raise RuntimeError(f"{type(self).__name__} does not support sparse gradients")
+
+    def _sparse_update(self, group: Group, param: Any, grad: Any, state: State) -> None:
+        """Update a parameter by a sparse gradient."""
+        raise NotImplementedError
+
     # -- the step ----------------------------------------------------------------------------------
 
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
@@ -123,6 +131,11 @@ class RuleOptimizer(Optimizer):
                 state = self.state[param] if keeps_state else {}
                 if keeps_state and not state:
                     state.update(self._initial_state(group, param))
+                if SPARSE and type(meta.grad) in SPARSE:
+                    with no_grad():
+                        grad = -meta.grad if group["maximize"] else meta.grad
+                        self._sparse_update(group, param, grad, state)
+                    continue
                 data = param._data
                 if not isinstance(data, arrays.ndarray):
                     data = param._data = arrays.writable(data)
@@ -133,6 +146,8 @@ class RuleOptimizer(Optimizer):
     def _check_groups(self) -> None:
         """Raise all errors before any parameter is changed."""
         for group in self.param_groups:
+            if SPARSE and any([type(p.grad) in SPARSE for p in group["params"]]):
+                self._check_sparse(group)
             check = switch.active or modes.running is not None or _any_inference(group["params"])
             if group.get("capturable"):
                 devices = [d for d in _CAPTURABLE if self._supports_xla or d != "xla"]
@@ -236,7 +251,9 @@ def _any_inference(params: list[Any]) -> bool:
 
 def check_may_write(optimizer: Optimizer, param: Any) -> None:
     """Raise a RuntimeError if a parameter must not be written here."""
-    values = [x._data for x in (param, param.grad) if x is not None]
+    values = [param._data]
+    if param.grad is not None and type(param.grad) not in SPARSE:
+        values.append(param.grad._data)
     if any(isinstance(x, Lifted) and not x.level.traces for x in values):
         raise RuntimeError(
             f"{type(optimizer).__name__}.step() cannot update a parameter inside of a function "

@@ -89,6 +89,11 @@ class Adam(_Averaging):
             state["max_exp_avg_sq"] = zeros_like(param)
         return state
 
+    def _check_sparse(self, group: Group) -> None:
+        raise RuntimeError(
+            "Adam does not support sparse gradients, please consider SparseAdam instead"
+        )
+
     def _rule(self, group: Group) -> Update:
         lr, beta1, beta2 = (value_of(x) for x in (group["lr"], *group["betas"]))
         eps, maximize = group["eps"], bool(group["maximize"])

@@ -11,6 +11,7 @@ from retrograd.optim._rules import (
     RuleOptimizer,
     State,
     Update,
+    advance,
     check_lr,
     check_not_negative,
     number,
@@ -109,6 +110,20 @@ class Adagrad(RuleOptimizer):
         begin = self.defaults["initial_accumulator_value"]
         total = arrays.updates.filled_like(arrays.writable(param._data), begin)
         return {"step": number(0, group), "sum": wrap(total)}
+
+    def _check_sparse(self, group: Group) -> None:
+        if group["fused"]:
+            raise RuntimeError("`fused` does not support sparse grad or complex param")
+        if group["weight_decay"]:
+            raise RuntimeError("weight_decay option is not compatible with sparse gradients")
+
+    def _sparse_update(self, group: Group, param: Any, grad: Any, state: State) -> None:
+        count = advance(state)
+        rows, total = grad.coalesce(), state["sum"]
+        total.add_(rows * rows)
+        steps = rows.values() / total.sparse_mask(rows).values().sqrt().add_(group["eps"])
+        lr = value_of(group["lr"]) / (1 + (count - 1) * group["lr_decay"])
+        param.add_(rows._with(steps), alpha=-lr)
 
     def _rule(self, group: Group) -> Update:
         lr, lr_decay, eps = value_of(group["lr"]), group["lr_decay"], float(group["eps"])

@@ -8,7 +8,7 @@ from typing import Any
 from retrograd import arrays
 from retrograd._source import user_place
 from retrograd.arrays import Raw
-from retrograd.autograd._wrap import wrap
+from retrograd.autograd._wrap import array_of, wrap
 from retrograd.autograd.grad_mode import enable_grad
 from retrograd.optim._line_search import Point, strong_wolfe
 from retrograd.optim._rules import (
@@ -123,7 +123,9 @@ class _Search:
         loss = self.closure()
         self.state["func_evals"] += 1
         parts = [
-            arrays.updates.zeros_like(arrays.writable(p._data)) if p.grad is None else p.grad._data
+            arrays.updates.zeros_like(arrays.writable(p._data))
+            if p.grad is None
+            else array_of(p.grad)
             for p in self.params
         ]
         return loss, arrays.updates.flattened(parts)

@@ -66,6 +66,28 @@ class SGD(RuleOptimizer):
     def _initial_state(self, group: Group, param: Any) -> State:
         return {"momentum_buffer": None}
 
+    def _check_sparse(self, group: Group) -> None:
+        if group["fused"]:
+            raise RuntimeError("`_fused_sgd` does not support sparse gradients")
+        if group["weight_decay"]:
+            raise RuntimeError(
+                "add(sparse, dense) is not supported. Use add(dense, sparse) instead. Weight decay "
+                "needs a dense gradient: set weight_decay=0 for parameters with sparse gradients."
+            )
+
+    def _sparse_update(self, group: Group, param: Any, grad: Any, state: State) -> None:
+        lr, momentum = (value_of(group[name]) for name in ("lr", "momentum"))
+        if momentum:
+            buffer = state.get("momentum_buffer")
+            if buffer is None:
+                buffer = grad.clone()
+            else:
+                buffer = (buffer * momentum).add(grad, alpha=1 - group["dampening"])
+            # Or it would grow by the rows of every step.
+            buffer = state["momentum_buffer"] = buffer.coalesce()
+            grad = grad.add(buffer, alpha=momentum) if group["nesterov"] else buffer
+        param.add_(grad, alpha=-lr)
+
     def _rule(self, group: Group) -> Update:
         updates = arrays.updates
         lr, momentum, decay = (value_of(group[n]) for n in ("lr", "momentum", "weight_decay"))

@@ -6,15 +6,16 @@ import math
 from typing import Any
 
 from retrograd.autograd.grad_mode import enable_grad, no_grad
+from retrograd.optim._rules import value_of
 from retrograd.optim.optimizer import Optimizer, ParamsT
 from retrograd.tensor._like import zeros_like
+from retrograd.tensor._memory_formats import strided
 from retrograd.tensor._tensor import Tensor
 
 
 class SparseAdam(Optimizer):
-    """Adam that changes only the rows of a parameter that have a gradient, and their averages.
-
-    Gradients of embeddings are dense here: the rows are those whose gradient is not zero.
+    """Adam for sparse gradients: it changes only the entries of a parameter that have a gradient,
+    and their averages.
 
     Example:
         >>> table = torch.nn.Embedding(3, 2, sparse=True)
@@ -39,17 +40,30 @@ class SparseAdam(Optimizer):
                 raise ValueError(f"Invalid beta parameter at index {i}: {beta}")
         options = {"lr": lr, "betas": betas, "eps": eps, "maximize": maximize}
         super().__init__(params, options)
+        sparse = [
+            [i, j]
+            for i, group in enumerate(self.param_groups)
+            for j, param in enumerate(group["params"])
+            if param.layout != strided
+        ]
+        if sparse:
+            raise ValueError(
+                f"Sparse params at indices {sparse}: SparseAdam requires dense parameter tensors"
+            )
 
     def step(self, closure: Any = None) -> Any:
         loss = None
         if closure is not None:
             with enable_grad():
                 loss = closure()
+        each = [(p, g) for g in self.param_groups for p in g["params"] if p.grad is not None]
+        if any([not param.grad.is_sparse for param, _ in each]):
+            raise RuntimeError(
+                "SparseAdam does not support dense gradients, please consider Adam instead"
+            )
         with no_grad():
-            for group in self.param_groups:
-                for param in group["params"]:
-                    if param.grad is not None:
-                        self._update(param, group)
+            for param, group in each:
+                self._update(param, group)
         return loss
 
     def _update(self, param: Any, group: dict[str, Any]) -> None:
@@ -58,11 +72,15 @@ class SparseAdam(Optimizer):
             state["step"] = 0
             state["exp_avg"], state["exp_avg_sq"] = zeros_like(param), zeros_like(param)
         state["step"] += 1
-        rows = (param.grad != 0).reshape(len(param), -1).any(1).nonzero()[:, 0]
-        values = -param.grad[rows] if group["maximize"] else param.grad[rows]
-        first = state["exp_avg"][rows].mul_(beta1).add_(values, alpha=1 - beta1)
-        second = state["exp_avg_sq"][rows].mul_(beta2).add_(values * values, alpha=1 - beta2)
-        state["exp_avg"][rows], state["exp_avg_sq"][rows] = first, second
+        grad = param.grad.coalesce()
+        if not grad._nnz():
+            return
+        values = -grad.values() if group["maximize"] else grad.values()
+        first, second = (state[n].sparse_mask(grad).values() for n in ("exp_avg", "exp_avg_sq"))
+        steps = [(values - first) * (1 - beta1), (values * values - second) * (1 - beta2)]
+        for name, step in zip(("exp_avg", "exp_avg_sq"), steps, strict=True):
+            state[name].add_(grad._with(step))
+        first, second = first + steps[0], second + steps[1]
         corrections = 1 - beta1 ** state["step"], 1 - beta2 ** state["step"]
-        size = group["lr"] * math.sqrt(corrections[1]) / corrections[0]
-        param.index_add_(0, rows, first.div_(second.sqrt_().add_(group["eps"])), alpha=-size)
+        size = value_of(group["lr"]) * math.sqrt(corrections[1]) / corrections[0]
+        param.add_(grad._with(first / second.sqrt_().add_(group["eps"])), alpha=-size)

@@ -14,6 +14,7 @@ from retrograd.sparse._arithmetic import masked as masked
 from retrograd.sparse._layouts import sparse_bsc, sparse_bsr, sparse_coo, sparse_csc, sparse_csr
 from retrograd.sparse._making import empty as empty
 from retrograd.sparse._making import like as like
+from retrograd.sparse._making import of_rows as of_rows
 from retrograd.sparse._making import (
     sparse_bsc_tensor,
     sparse_bsr_tensor,

@@ -81,6 +81,19 @@ class Arithmetic:
             return NotImplemented
         return dense + self.to_dense(masked_grad=False) * alpha
 
+    def _add_into(self: Any, dense: Any, alpha: Any) -> Any:
+        """Adds to a dense tensor in place, which touches the entries only where that is right for
+        gradients, too."""
+        if self._whole is None and self.layout == sparse_coo and (
+            self.shape == dense.shape and self.dtype == dense.dtype
+        ):
+            values = self._entries if isinstance(alpha, int) and alpha == 1 else (
+                self._entries * alpha)  # fmt: skip
+            if len(self._places) == 1:
+                return dense.index_add_(0, wrap(self._places[0]), values)
+            return dense.index_put_(tuple(map(wrap, self._places)), values, accumulate=True)
+        return dense.add_(self.to_dense(masked_grad=False), alpha=alpha)
+
     def mul(self: Any, other: Any) -> Any:
         """The product with a number, or with a tensor of the same shape, element by element."""
         if _is_sparse(other):
@@ -365,6 +378,8 @@ def _dense_first(of: Callable[..., Any]) -> Callable[..., Any]:
 
 _FUNCTIONS: dict[str, Callable[..., Any]] = {
     "add": _dense_first(Arithmetic._added_to),
+    "add_": _dense_first(Arithmetic._add_into),
+    "sub_": _dense_first(lambda sparse, dense, alpha: sparse._add_into(dense, -alpha)),
     "sub": _dense_first(lambda sparse, dense, alpha: sparse._added_to(dense, -alpha)),
     "mul": lambda dense, sparse: sparse.mul(dense),
     "mm": lambda dense, sparse: sparse.__rmatmul__(dense),

@@ -86,6 +86,25 @@ def sparse_coo_tensor(
     return SparseTensor(places, entries, size, bool(is_coalesced), leaf=requires_grad)
 
 
+def of_rows(rows: Any, values: Any, shape: Any) -> SparseTensor:
+    """The gradient of a table of which rows were looked up.
+
+    Args:
+        rows: Which rows: an array of integers.
+        values: Their gradients, an array or a Tensor.
+        shape: The shape of the table.
+
+    Returns:
+        A ``SparseTensor`` with one sparse dimension.
+
+    Example:
+        >>> torch.sparse.of_rows(torch.tensor([2]).numpy(), torch.ones(1, 2), (3, 2))._nnz()
+        1
+    """
+    entries = values if isinstance(values, Tensor) else wrap(values)
+    return SparseTensor(arrays.asarray(rows, arrays.int64)[None], entries, shape)
+
+
 def _check_dims(count: int, entries: Tensor, size: tuple[int, ...]) -> None:
     dense = entries.ndim - 1
     if len(size) != count + dense:

@@ -10,7 +10,7 @@ from typing import Any, NoReturn
 
 from retrograd import arrays
 from retrograd.arrays import _format, dtypes
-from retrograd.autograd._wrap import wrap
+from retrograd.autograd._wrap import SPARSE, wrap
 from retrograd.ops._operation import raw
 from retrograd.sparse._arithmetic import Arithmetic, added, derived
 from retrograd.sparse._layouts import (
@@ -24,7 +24,6 @@ from retrograd.sparse._layouts import (
     sparse_csr,
     spelled,
 )
-from retrograd.tensor._calls import NO_OPERANDS
 from retrograd.tensor._memory_formats import layout as Layout
 from retrograd.tensor._overrides import disabled
 from retrograd.tensor._tensor import Size, Tensor
@@ -356,6 +355,11 @@ class SparseTensor(Arithmetic, Tensor):
         """The same tensor without a history."""
         return self._with(self._entries.detach())
 
+    def detach_(self) -> SparseTensor:
+        """Lets the history of the values go, in place."""
+        self._entries, self._leaf, self._whole = self._entries.detach(), True, None
+        return self
+
     def clone(self, *, memory_format: Any = None) -> SparseTensor:
         """A copy with the same history."""
         return self._passed_on(self._with(self._entries.clone()))
@@ -498,4 +502,4 @@ def _block_of(name: str, blocksize: Any, shape: Size) -> tuple[int, int]:
     return block
 
 
-NO_OPERANDS.add(SparseTensor)  # operators of Tensor leave it to those of this class
+SPARSE.add(SparseTensor)  # operators of Tensor leave it to those of this class

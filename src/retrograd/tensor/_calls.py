@@ -19,7 +19,7 @@ from retrograd.autograd._node import Node, orders
 from retrograd.autograd._operation_node import OperationNode
 from retrograd.autograd._saved import pack_saved
 from retrograd.autograd._versions import UNCHANGING, Version, version_of
-from retrograd.autograd._wrap import wrap
+from retrograd.autograd._wrap import SPARSE, wrap
 from retrograd.ops import copies
 from retrograd.ops._lifted import Level, Lifted, LooksAtValues, highest_level, tracer
 from retrograd.ops._operation import Operation, any_arrays
@@ -563,13 +563,10 @@ def in_pytorchs_words(op: Operation, raws: Sequence[Any], error: Exception) -> E
     )
 
 
-NO_OPERANDS: set[type] = set()  # classes of tensors that have no array, such as sparse ones
-
-
 def is_operand(value: Any) -> bool:
     """Whether arithmetic with a Tensor knows what to do with ``value``."""
     if isinstance(value, OPERANDS):
-        return type(value) not in NO_OPERANDS
+        return type(value) not in SPARSE
     return is_value(value)
 
 
@@ -586,7 +583,7 @@ def operands_of(op: Operation, args: tuple[Any, ...]) -> tuple[Any, ...]:
 
 
 def wrong_argument(op: Operation, value: Any, position: int) -> Exception:
-    if type(value) in NO_OPERANDS:
+    if type(value) in SPARSE:
         return NotImplementedError(
             f"{op.name} is not there for sparse tensors: use it on x.to_dense()"
         )

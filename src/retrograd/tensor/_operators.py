@@ -9,7 +9,7 @@ from retrograd import arrays
 from retrograd._modes import modes, switch
 from retrograd._records import Record
 from retrograd.arrays import dtypes
-from retrograd.autograd._wrap import wrap
+from retrograd.autograd._wrap import SPARSE, wrap
 from retrograd.ops import comparisons, elementwise, piecewise, products
 from retrograd.ops._operation import TABLE, Operation
 from retrograd.ops.shapes import reshaping
@@ -113,7 +113,7 @@ def _known(called: Callable[..., Any]) -> Named:
 def _augmented(name: str) -> Named:
     def make(operator: str) -> Callable[..., Any]:
         def method(self: Tensor, other: Any) -> Any:
-            if is_operand(other):
+            if is_operand(other) or type(other) in SPARSE:
                 return getattr(self, name)(other)
             return unknown(operator, self, other)
 

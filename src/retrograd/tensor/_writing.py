@@ -10,6 +10,7 @@ from retrograd.ops._operation import Operation
 from retrograd.ops._public import public
 from retrograd.ops.shapes import reshaping
 from retrograd.tensor._inplace import in_place, write_in_place
+from retrograd.tensor._overrides import sparse_among
 from retrograd.tensor._tensor import Tensor
 
 
@@ -100,9 +101,14 @@ def _alpha_(plain: Operation, scaled: Operation, name: str, alias: str = "") -> 
     def method(self: Tensor, other: Any, _older: Any = None, *, alpha: Any = 1) -> Tensor:
         if _older is not None:
             other, alpha = older_order(name, "alpha", None, other, _older)
-        if type(alpha) is int and alpha == 1:
-            return once(self, other)
-        return times(self, other, alpha=number_of(name, "alpha", alpha))
+        try:
+            if type(alpha) is int and alpha == 1:
+                return once(self, other)
+            return times(self, other, alpha=number_of(name, "alpha", alpha))
+        except NotImplementedError:
+            if (sparse := sparse_among((other,))) is None:
+                raise
+            return sparse.called(name, (self, other), {"alpha": alpha})  # type: ignore[no-any-return]
 
     method.__name__ = method.__qualname__ = name
     method.__doc__ = f"In-place version of ``{plain.name}``."

@@ -14,6 +14,7 @@ from typing import Any, Self
 
 from retrograd.autograd._engine import Task, current_task
 from retrograd.autograd._explaining._amounts import norm_of
+from retrograd.autograd._wrap import array_of
 from retrograd.files._atomic import write_as
 from retrograd.nn.module import Module
 
@@ -323,7 +324,7 @@ def gradient_flow(
 
 
 def _norms_of(parameter: Any) -> tuple[float, float]:
-    return norm_of(parameter.grad._data), norm_of(parameter._data)
+    return norm_of(array_of(parameter.grad)), norm_of(parameter._data)
 
 
 def _kind(norm: float, before: list[float], largest: float) -> str | None:

@@ -10,6 +10,7 @@ from functools import partial
 from typing import Any
 
 from retrograd._source import Place
+from retrograd.autograd._explaining._facts import grad_of
 from retrograd.viz._numbers import COARSE, IDENTIFIER, named, number, of_numbers
 from retrograd.viz._record_tensors import Tensors
 from retrograd.viz._values import Value
@@ -49,8 +50,8 @@ def begun(optimizer: Any, tensors: Tensors, place: Place) -> Update:
         if (lr := _first(group.get("lr"))) is not None:
             options["lr"] = lr
         for p in group["params"]:
-            meta = p._meta
-            grad = None if meta is None or meta.grad is None else tensors.value_of(meta.grad)
+            grad = grad_of(p)
+            grad = None if grad is None else tensors.value_of(grad)
             before = tensors.value_of(p)
             if grad is None or before is None:
                 continue

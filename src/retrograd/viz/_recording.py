@@ -14,7 +14,7 @@ from retrograd._source import user_place
 from retrograd.autograd._backward import as_gradients, as_tuple, differentiate, make_roots
 from retrograd.autograd._engine import Root, Task
 from retrograd.autograd._node import FREED, AccumulateGrad, Node
-from retrograd.autograd._wrap import wrap
+from retrograd.autograd._wrap import array_of, wrap
 from retrograd.nn._calling import register_module_forward_hook, register_module_forward_pre_hook
 from retrograd.optim.optimizer import (
     register_optimizer_step_post_hook,
@@ -305,7 +305,7 @@ def untouched(nodes: Sequence[Node]) -> Iterator[None]:
             kept.append((meta, meta.grad, meta.post_hooks))
             grad = meta.grad
             if grad is not None:
-                data = grad._data
+                data = array_of(grad)
                 meta.grad = wrap(arrays.copy(data) if arrays.is_raw(data) else data)
             meta.post_hooks = None
         yield

@@ -17,6 +17,7 @@ from typing import Any
 from retrograd import arrays
 from retrograd.arrays import Raw
 from retrograd.autograd._explaining._amounts import norm_of
+from retrograd.autograd._wrap import SPARSE, array_of
 from retrograd.ops._lifted import Lifted
 from retrograd.ops._operation import raw
 
@@ -97,7 +98,7 @@ class Value:
     def of(cls, x: Any, max_elements: int = MAX_ELEMENTS) -> Value | None:
         """The value of a Tensor, a raw array or a Python number; None for None, and for values
         under a transform."""
-        array = raw(x)
+        array = array_of(x) if type(x) in SPARSE else raw(x)
         if array is None or isinstance(array, Lifted):
             return None
         if not arrays.is_raw(array):

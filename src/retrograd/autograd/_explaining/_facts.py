@@ -13,6 +13,7 @@ from retrograd.autograd._explaining._paths import reachable
 from retrograd.autograd._history import CopySlices
 from retrograd.autograd._node import FREED, NOWHERE, AccumulateGrad, Node
 from retrograd.autograd._operation_node import OperationNode
+from retrograd.autograd._wrap import SPARSE
 from retrograd.autograd.function import FunctionCtx
 
 MOST_NAMED = 4  # of what there are many
@@ -72,8 +73,9 @@ def leaves(nodes: Iterable[Node], names: Names) -> list[str]:
 
 
 def grad_of(tensor: Any) -> Any:
-    """``.grad`` without the warning for results."""
-    return None if tensor._meta is None else tensor._meta.grad
+    """``.grad`` without the warning for results; the dense form of a sparse one."""
+    grad: Any = None if tensor._meta is None else tensor._meta.grad
+    return grad.to_dense() if type(grad) in SPARSE else grad
 
 
 def shared_with(tensor: Any, names: Names) -> list[tuple[str, Any]]:

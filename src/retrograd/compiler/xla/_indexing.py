@@ -375,7 +375,7 @@ def _add_rows(x: Any, indices: Any, rows: int, padding_idx: Any, scale_grad_by_f
 @lowering("embedding_bag", "embedding_bag_max")
 def _bag(
     weight: Any, indices: Any, offsets: Any, per_sample_weights: Any, mode: int,
-    include_last_offset: bool, padding_idx: Any, scale_grad_by_freq: bool,
+    include_last_offset: bool, padding_idx: Any, scale_grad_by_freq: bool, sparse: bool,
 ) -> Any:  # fmt: skip
     starts = offsets[:-1] if include_last_offset else offsets
     count = starts.shape[0]

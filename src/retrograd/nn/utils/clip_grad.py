@@ -10,7 +10,7 @@ from typing import Any
 from retrograd import arrays, linalg
 from retrograd._modes import modes
 from retrograd.arrays import Raw, dtypes
-from retrograd.autograd._wrap import wrap
+from retrograd.autograd._wrap import SPARSE, wrap
 from retrograd.autograd.grad_mode import no_grad
 from retrograd.ops.shapes.slicing import stack
 from retrograd.tensor._creation import tensor
@@ -31,6 +31,8 @@ def _gradients(parameters: list[Any]) -> list[Any]:
 
 
 def _norm(x: Any, norm_type: float) -> Any:
+    if type(x) in SPARSE:
+        x = x.coalesce().values()
     data = x._data
     if isinstance(data, arrays.ndarray) and data.dtype.kind in dtypes.INEXACT and data.size:
         return wrap(arrays.statistics.vector_norm(data, norm_type, None, False))
@@ -47,7 +49,9 @@ def _clamp(x: Raw, low: Raw, high: Raw) -> None:
 
 def _update_in_place(g: Any, kernel: Callable[..., None], *numbers: float) -> bool:
     """Run a kernel on a gradient in place, if nothing else refers to it; returns whether it did."""
-    if g._meta is not None or modes.running is not None or not arrays.can_add_to(g._data):
+    if type(g) in SPARSE or g._meta is not None or modes.running is not None:
+        return False
+    if not arrays.can_add_to(g._data):
         return False
     arrays.updates.update(kernel, (g._data,), numbers)
     if g._version_counter is not None:

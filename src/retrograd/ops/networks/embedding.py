@@ -8,11 +8,11 @@ from typing import Any
 from retrograd import arrays
 from retrograd.arrays import Raw, dtypes
 from retrograd.ops import linear
-from retrograd.ops._arguments import check_int
+from retrograd.ops._arguments import Plug, check_int
 from retrograd.ops._batching import BatchLevel, folded, unfolded
 from retrograd.ops._batching_declarations import own
 from retrograd.ops._dims import is_integer, numel
-from retrograd.ops._lifted import bare, checked_by_line, device_value
+from retrograd.ops._lifted import bare, checked_by_line, device_value, tracer
 from retrograd.ops._operands import is_lifted
 from retrograd.ops._operation import Linear, Multilinear, Operation, Selecting, Selection, raw
 from retrograd.ops._operation import linear as declare
@@ -115,9 +115,38 @@ add_rows: Linear = declare(
 )  # fmt: skip
 
 
-def _embedding_rule(
-    g: Any, indices: Any, shape: Sequence[int], padding_idx: Padding, scale_grad_by_freq: bool
+def _sparse_rows(
+    rows: Any, indices: Raw, shape: Sequence[int], scale_grad_by_freq: bool
 ) -> Any:
+    """The gradient of a table as a sparse tensor: the gradients of the rows that were looked up."""
+    if scale_grad_by_freq:
+        raise RuntimeError(
+            "embedding_backward: scale_grad_by_freq not supported with sparse gradients"
+        )
+    return Plug.sparse().of_rows(indices, rows, shape)
+
+
+def _is_sparse(weight: Any, indices: Any, sparse: bool) -> bool:
+    """Whether the gradient of a table is to be sparse: if that was asked for, the table is a leaf
+    (rules of operations that compute a table take dense gradients) and neither is transformed."""
+    if not sparse or not getattr(weight, "is_leaf", False):
+        return False
+    if (level := tracer()) is not None:  # programs have no sparse tensors
+        level.look("control flow: an embedding with sparse gradients")
+    return not (is_lifted(weight) or is_lifted(indices))
+
+
+def _embedding_rule(
+    g: Any, indices: Any, shape: Sequence[int], padding_idx: Padding, scale_grad_by_freq: bool,
+    sparse: bool,
+) -> Any:  # fmt: skip
+    if sparse and not is_lifted(g):
+        flat = raw(indices).reshape(-1)
+        rows = linear.reshape(g, (flat.size, g.shape[-1]))
+        if padding_idx != -1:
+            (kept,) = arrays.nonzero(flat != padding_idx)
+            flat, rows = flat[kept], linear.index(rows, where=(kept,))
+        return _sparse_rows(rows, flat, shape, scale_grad_by_freq)
     return add_rows(
         g, indices=raw(indices), rows=shape[0], padding_idx=padding_idx,
         scale_grad_by_freq=scale_grad_by_freq,
@@ -175,7 +204,7 @@ def look_up(
         indices: indices, of any shape.
         padding_idx: index of a row that gets no gradient; -1 for none.
         scale_grad_by_freq: divide the gradient of a row by how often its index occurs in the batch.
-        sparse: no effect: gradients are dense.
+        sparse: whether the gradient of ``weight``, if that is a leaf, is a sparse tensor.
 
     Returns:
         The rows, of shape ``(*indices.shape, embedding_dim)``.
@@ -197,7 +226,7 @@ def look_up(
             _check_rows(bare(index_array, looks=False), len(table))
     return embedding_rows(
         weight, indices, padding_idx=padding_idx, scale_grad_by_freq=bool(scale_grad_by_freq),
-        sparse=False,
+        sparse=_is_sparse(weight, indices, bool(sparse)),
     )  # fmt: skip
 
 
@@ -215,7 +244,8 @@ def embedding(
         max_norm: rows that are looked up and have a larger norm are scaled to this norm, in place.
         norm_type: order of the norm for ``max_norm``.
         scale_grad_by_freq: divide the gradient of a row by how often its index occurs in the batch.
-        sparse: no effect: gradients are dense.
+        sparse: whether the gradient of ``weight``, if that is a leaf, is a sparse tensor, which
+            holds the rows that were looked up only. SGD, Adagrad and SparseAdam accept those.
 
     Returns:
         The rows, of shape ``(*input.shape, embedding_dim)``.
@@ -285,7 +315,7 @@ _MODES = {"sum": 0, "mean": 1, "max": 2}
 
 def _bag(
     weight: Raw, indices: Raw, offsets: Raw, per_sample_weights: Raw | None, mode: int,
-    include_last_offset: bool, padding_idx: Padding, scale_grad_by_freq: bool,
+    include_last_offset: bool, padding_idx: Padding, scale_grad_by_freq: bool, sparse: bool,
 ) -> tuple[Raw, Raw, Raw, Raw]:  # fmt: skip
     starts = offsets[:-1] if include_last_offset else offsets
     count = len(starts)
@@ -320,7 +350,7 @@ def _members(indices: Any, bags: Any, factors: Any, padding_idx: Padding) -> tup
 
 def _bag_by_weight(
     g: Any, indices: Any, offsets: Any, per_sample_weights: Any, result1: Any, result2: Any,
-    shape: Sequence[int], mode: int, padding_idx: Padding, scale_grad_by_freq: bool,
+    shape: Sequence[int], mode: int, padding_idx: Padding, scale_grad_by_freq: bool, sparse: bool,
 ) -> Any:  # fmt: skip
     g = g[0]
     index_array, members, factors = _members(
@@ -332,6 +362,8 @@ def _bag_by_weight(
     rows = linear.index(g, where=(members,))
     if factors is not None:
         rows = rows * linear.reshape(factors, (len(members), 1))
+    if sparse and not is_lifted(rows):
+        return _sparse_rows(rows, index_array, shape, scale_grad_by_freq)
     return add_rows(
         rows, indices=index_array, rows=shape[0], padding_idx=-1,
         scale_grad_by_freq=scale_grad_by_freq,
@@ -549,4 +581,5 @@ def embedding_bag(
         include_last_offset=bool(include_last_offset),
         padding_idx=-1 if padding_idx is None else padding_idx,
         scale_grad_by_freq=bool(scale_grad_by_freq),
+        sparse=_is_sparse(weight, indices, bool(sparse)),
     )[0]  # fmt: skip
