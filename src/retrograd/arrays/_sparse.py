@@ -4,6 +4,7 @@ Entries that are repeated count as their sum."""
 from __future__ import annotations
 
 import functools
+import math
 from typing import Any
 
 import numpy as np
@@ -123,29 +124,45 @@ def pairs(a: Raw, b: Raw) -> tuple[Raw, Raw]:
 
 
 def starts(numbers: Raw, count: int) -> Raw:
-    """For each number below ``count`` how many are less, and how many there are at the end."""
-    return np.concatenate([[0], np.cumsum(np.bincount(numbers, minlength=count))])
+    """For each number below ``count`` how many are less, and how many there are at the end: along
+    the last dimension, for each index of the others."""
+    batch = numbers.shape[:-1]
+    ahead = np.arange(math.prod(batch)).reshape(*batch, 1) * count
+    each = np.bincount((numbers + ahead).reshape(-1), minlength=math.prod(batch) * count)
+    sums = np.cumsum(each.reshape(*batch, count), -1)
+    return np.concatenate([np.zeros((*batch, 1), np.int64), sums], -1)
+
+
+def is_even(indices: Raw, sizes: tuple[int, ...]) -> bool:
+    """Whether each index is there as often as each other."""
+    counts = np.bincount(flat(indices, sizes), minlength=math.prod(sizes))
+    return bool((counts == counts[:1]).all())
 
 
 def inside_blocks(indices: Raw, block: tuple[int, ...]) -> Raw:
-    """The indices of the elements of blocks of a matrix, block by block."""
-    within = np.indices(block).reshape(2, 1, -1)
-    corners = indices * np.asarray(block)[:, None]
-    return (corners[:, :, None] + within).reshape(2, -1)
+    """The indices of the elements of blocks of a matrix, block by block. Rows of indices in front
+    of the last two are those of a batch."""
+    shape = (1,) * (len(indices) - 2) + block
+    within = np.indices(shape).reshape(len(shape), 1, -1)
+    corners = indices * np.asarray(shape)[:, None]
+    return (corners[:, :, None] + within).reshape(len(shape), -1)
 
 
 def blocks(
     indices: Raw, sizes: tuple[int, ...], block: tuple[int, int], first: int
 ) -> tuple[Raw, Raw]:
-    """The indices of blocks of a matrix that elements are in, ordered by dimension ``first``; and
-    the position of each element among those of all blocks."""
-    shape = np.asarray(block)[:, None]
+    """The indices of blocks of a matrix that elements are in, ordered by dimension ``first`` of the
+    last two, those in front are a batch's; and the position of each element among those of all
+    blocks."""
+    batch = len(indices) - 2
+    lengths = (1,) * batch + block
+    shape = np.asarray(lengths)[:, None]
     outer, inner = indices // shape, indices % shape
-    order = (first, 1 - first)
-    counts = tuple(sizes[d] // block[d] for d in order)
-    numbers, which = distinct(flat(outer[list(order)], counts))
-    places = unflat(numbers, counts)[list(order)]
-    return places, (which * block[0] + inner[0]) * block[1] + inner[1]
+    order = [*range(batch), batch + first, batch + 1 - first]
+    counts = tuple(sizes[d] // lengths[d] for d in order)
+    numbers, which = distinct(flat(outer[order], counts))
+    places = unflat(numbers, counts)[order]
+    return places, (which * block[0] + inner[batch]) * block[1] + inner[batch + 1]
 
 
 def diagonals(offsets: Raw, length: int, shape: tuple[int, int]) -> tuple[Raw, Raw]:
@@ -157,9 +174,15 @@ def diagonals(offsets: Raw, length: int, shape: tuple[int, int]) -> tuple[Raw, R
     return np.stack([rows[which, at], columns[at]]), np.stack([which, at])
 
 
-def rows_of(crow: Any) -> Any:
-    """The row of each entry, by where each row begins."""
-    return np.repeat(np.arange(len(crow) - 1), np.diff(crow))
+def decompressed(starts: Raw, others: Raw, dim: int) -> Raw:
+    """The indices of the entries of a batch of matrices, by where each row (``dim`` is 0) or column
+    begins and by the column or row of each entry."""
+    batch, count = starts.shape[:-1], starts.shape[-1] - 1
+    each = np.tile(np.arange(count), math.prod(batch))
+    rows = np.repeat(each, np.diff(starts).reshape(-1))
+    pair = (rows, others.reshape(-1)) if dim == 0 else (others.reshape(-1), rows)
+    ahead = np.indices(others.shape).reshape(others.ndim, others.size)[:-1]
+    return np.concatenate([ahead, np.stack(pair)]).astype(np.int64)
 
 
 def segment_members(starts: Raw, counts: Raw, size: int) -> tuple[Raw, Raw]:

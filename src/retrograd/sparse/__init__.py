@@ -127,9 +127,9 @@ def sampled_addmm(
         >>> torch.sparse.sampled_addmm(a, torch.ones(2, 3), torch.ones(3, 2)).values()
         tensor([4., 4.])
     """
-    rows, columns = (wrap(row) for row in input._places)
-    products = (mat1[rows] * mat2.mT[columns]).sum(-1)
-    return input._with(beta * input._values() + alpha * products)
+    *batch, rows, columns = (wrap(row) for row in input._places)
+    products = (mat1[*batch, rows] * mat2.mT[*batch, columns]).sum(-1)
+    return input._with(beta * input._entries + alpha * products)
 
 
 def softmax(input: SparseTensor, dim: int, *, dtype: Any = None) -> SparseTensor:
@@ -214,5 +214,5 @@ def spsolve(sparse: SparseTensor, right: Tensor) -> Tensor:
     if sparse.dtype != right.dtype:
         raise RuntimeError(f"spsolve: expected one dtype, got {sparse.dtype} and {right.dtype}")
     columns = right if right.ndim == 2 else right[:, None]
-    found: Tensor = Solution.apply(sparse._values(), columns, structure)
+    found: Tensor = Solution.apply(sparse._entries, columns, structure)
     return found if right.ndim == 2 else found[:, 0]

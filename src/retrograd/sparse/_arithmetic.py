@@ -44,7 +44,7 @@ class Arithmetic:
         """The same tensor in the layout of another, and in blocks of the same shape."""
         if other.layout == sparse_coo:
             return self
-        return self.to_sparse(layout=other.layout, blocksize=other._block or None)
+        return self._to_compressed(other.layout, other._block or None, len(other._batch))
 
     def add(self: Any, other: Any, *, alpha: Any = 1) -> Any:
         """The sum with a sparse tensor of the same shape."""
@@ -159,14 +159,15 @@ class Arithmetic:
         if self.layout in BLOCKED:
             return self.to_sparse()._masked_sum(dim, dtype)
         dims = sorted({d % self.ndim for d in (dim if isinstance(dim, (tuple, list)) else (dim,))})
-        inside = [d - self.sparse_dim() + 1 for d in dims if d >= self.sparse_dim()]
+        rank = len(self._places)
+        inside = [d - rank + 1 for d in dims if d >= rank]
         values = values.sum(inside) if inside else values
         shape = [n for d, n in enumerate(self.shape) if d not in dims]
-        kept = [d for d in range(self.sparse_dim()) if d not in dims]
+        kept = [d for d in range(rank) if d not in dims]
         if not kept:
             return values.sum(0)
         places = self._places[kept]
-        whole = len(kept) == self.sparse_dim()
+        whole = len(kept) == rank
         return self._made(places, values, shape, whole and self._coalesced).coalesce()
 
     def softmax(self: Any, dim: int, dtype: Any = None) -> Any:
@@ -191,7 +192,10 @@ class Arithmetic:
         return whole._with(shifted - added(shifted.exp(), which, len(numbers)).log()[at])
 
     def mm(self: Any, other: Any) -> Any:
-        """The product with a matrix or a vector; sparse if both are."""
+        """The product with a matrix or a vector; sparse if both are. For a batch of matrices, the
+        product with a batch of dense ones."""
+        if self._batch:
+            return self.bmm(other)
         if self._whole is None or _is_sparse(other):
             return self._times(other)
         entries = self.to_sparse().coalesce()  # as often as ``_whole`` has them
@@ -228,6 +232,11 @@ class Arithmetic:
 
     def bmm(self: Any, mat2: Tensor) -> Tensor:
         """The products of the matrices of two batches."""
+        if not isinstance(mat2, Tensor) or self.ndim != 3 or mat2.shape[:-2] != self.shape[:1]:
+            found = type(mat2).__name__ if not isinstance(mat2, Tensor) else list(mat2.shape)
+            raise RuntimeError(
+                f"bmm: expected batches of matrices, got {list(self.shape)} and {found}"
+            )
         parts = [self.select(0, i).mm(mat2[i]) for i in range(len(self))]
         result: Tensor = stack(parts, dim=0)
         return result
@@ -313,7 +322,7 @@ def derived(made: Made, function: Callable[..., Any], *sources: Any) -> Made:
 
 def empty_like(x: Any) -> Any:
     """A sparse tensor like another one, without entries."""
-    none = arrays.zeros((x.sparse_dim(), 0), arrays.int64)
+    none = arrays.zeros((len(x._places), 0), arrays.int64)
     return x._made(none, x._entries.detach()[:0], x.shape, True, x.layout)
 
 
@@ -334,8 +343,9 @@ def masked(dense: Tensor, mask: Any) -> Any:
     """The elements of a dense tensor at the indices of a sparse one, in its layout."""
     if not mask._block:
         return mask._with(taken(dense, mask._places))
-    rows, columns = (dense.shape[d] // mask._block[d] for d in (0, 1))
-    blocks = dense.reshape(rows, mask._block[0], columns, mask._block[1]).transpose(1, 2)
+    first, (rows, columns) = len(mask._batch), mask._sizes[-2:]
+    apart = (rows, mask._block[0], columns, mask._block[1])
+    blocks = dense.reshape(*mask._batch, *apart).transpose(first + 1, first + 2)
     return mask._with(taken(blocks, mask._places))
 
 

@@ -137,13 +137,15 @@ def sparse_compressed_tensor(
     dtype: Any = None, layout: Any = None, device: Any = None, requires_grad: bool = False,
     check_invariants: bool | None = None,
 ) -> SparseTensor:  # fmt: skip
-    """A sparse matrix row by row or column by column, by entries or by blocks of them.
+    """A sparse matrix row by row or column by column, by entries or by blocks of them; or a batch
+    of matrices with the same number of entries each.
 
     Args:
         compressed_indices: For each row, or column, the number of entries before it, and the number
-            of all at the end.
-        plain_indices: The column, or row, of each entry.
-        values: The value of each entry. For a layout with blocks, these are matrices.
+            of all at the end; after the batch dimensions.
+        plain_indices: The column, or row, of each entry, after the batch dimensions.
+        values: The value of each entry, after the batch dimensions. For a layout with blocks, these
+            are matrices.
         size: The shape; by default, as large as the indices need.
         dtype: The dtype of the values; by default, theirs.
         layout: ``torch.sparse_csr``, ``sparse_csc``, ``sparse_bsr`` or ``sparse_bsc``.
@@ -167,46 +169,54 @@ def sparse_compressed_tensor(
         )
     name, dim = f"{layout.removeprefix('torch.')}_tensor", COMPRESSED[layout]
     starts, others = _integers(compressed_indices), _integers(plain_indices)
-    if starts.ndim != 1 or others.ndim != 1:
-        raise RuntimeError(f"{name}: batches of matrices are not supported")
-    entries = _values(values, dtype, device, requires_grad)
-    block = tuple(entries.shape[1:3]) if layout in BLOCKED else (1, 1)
-    if len(block) != 2 or not entries.ndim or len(entries) != len(others) or 0 in block:
+    batch = tuple(starts.shape[:-1])
+    first = len(batch)
+    entries: Tensor = as_tensor(values, dtype=dtype, device=device)
+    block = tuple(entries.shape[first + 1 : first + 3]) if layout in BLOCKED else (1, 1)
+    if (
+        not starts.ndim
+        or others.shape[:-1] != batch
+        or tuple(entries.shape[: first + 1]) != others.shape
+        or len(block) != 2
+        or 0 in (*batch, *block)
+    ):
         raise RuntimeError(
-            f"{name}: got {len(others)} indices and values of the shape {list(entries.shape)}"
+            f"{name}: got indices of the shapes {list(starts.shape)} and {list(others.shape)}, and "
+            f"values of the shape {list(entries.shape)}"
         )
+    dense = tuple(entries.shape[first + (3 if layout in BLOCKED else 1) :])
     if size is None:
-        counts = (len(starts) - 1, int(others.max(initial=-1)) + 1)[:: 1 if dim == 0 else -1]
-        dense = entries.shape[3 if layout in BLOCKED else 1 :]
-        size = (counts[0] * block[0], counts[1] * block[1], *dense)
+        counts = (starts.shape[-1] - 1, int(others.max(initial=-1)) + 1)[:: 1 if dim == 0 else -1]
+        size = (*batch, counts[0] * block[0], counts[1] * block[1], *dense)
     size = tuple(int(n) for n in size)
-    _check_compressed(name, layout, starts, others, size, block)
-    rows = arrays.sparse.rows_of(starts)
-    places = arrays.stack((rows, others) if dim == 0 else (others, rows))
-    _check_places(places, tuple(n // b for n, b in zip(size, block, strict=False)))
-    made = SparseTensor(places, entries, size, True, layout, leaf=requires_grad)
-    count = made.dense_dim()
-    if count != len(size) - 2 or tuple(entries.shape[entries.ndim - count :]) != size[2:]:
+    if size[:first] != batch or size[first + 2 :] != dense:
         raise RuntimeError(f"{name}: values of the shape {list(entries.shape)} do not fit {size}")
-    return made
+    matrix = size[first : first + 2]
+    _check_compressed(name, layout, starts, others, matrix, block)
+    places = arrays.sparse.decompressed(starts, others, dim)
+    _check_places(places, (*batch, *(n // b for n, b in zip(matrix, block, strict=True))))
+    entries = entries.flatten(0, first) if first else entries
+    entries = entries.detach().requires_grad_() if requires_grad else entries
+    return SparseTensor(places, entries, size, True, layout, leaf=requires_grad)
 
 
 def _check_compressed(
     name: str, layout: Any, starts: Any, others: Any, size: tuple[int, ...], block: Any
 ) -> None:
-    dim = COMPRESSED[layout]
+    dim, nnz = COMPRESSED[layout], others.shape[-1]
     if len(size) < 2 or any(n % b for n, b in zip(size, block, strict=False)):
         raise RuntimeError(f"{name}: the size {list(size)} is not one of blocks of {list(block)}")
     count = size[dim] // block[dim]
-    if len(starts) != count + 1:
+    if starts.shape[-1] != count + 1:
         raise RuntimeError(
             f"{('crow', 'ccol')[dim]}_indices.shape[-1] must be equal to the number of "
-            f"{('rows', 'columns')[dim]} + 1 (={count + 1}), but got {len(starts)}"
+            f"{('rows', 'columns')[dim]} + 1 (={count + 1}), but got {starts.shape[-1]}"
         )
-    if (starts[1:] < starts[:-1]).any() or starts[0] != 0 or starts[-1] != len(others):
+    falls = (starts[..., 1:] < starts[..., :-1]).any()
+    if falls or (starts[..., 0] != 0).any() or (starts[..., -1] != nnz).any():
         raise RuntimeError(
-            f"{name}: {('crow', 'ccol')[dim]}_indices must rise from 0 to {len(others)}, the "
-            "number of entries"
+            f"{name}: {('crow', 'ccol')[dim]}_indices must rise from 0 to {nnz}, the number of "
+            "entries"
         )
 
 
@@ -282,7 +292,8 @@ def to_sparse(
         sparse_dim: The number of sparse dimensions; by default all.
         layout: The layout of the result, such as ``torch.sparse_coo``.
         blocksize: The shape of blocks, for layouts that have them.
-        dense_dim: The number of dense dimensions of a matrix in a compressed layout.
+        dense_dim: The number of dense dimensions in a compressed layout. Dimensions in front of the
+            matrix are batch dimensions.
 
     Returns:
         A ``SparseTensor``.
@@ -293,13 +304,22 @@ def to_sparse(
                 [0, 1]])
     """
     dims = x.ndim - (dense_dim or 0) if sparse_dim is None else sparse_dim
-    if layout in COMPRESSED and dims != 2:
+    if layout in COMPRESSED and dims < 2:
         raise RuntimeError(
             f"to_{layout.removeprefix('torch.')}: expected a matrix, got {dims} dimensions"
         )
+    if layout in COMPRESSED and 0 in x.shape[: dims - 2]:
+        raise RuntimeError(
+            f"to_{layout.removeprefix('torch.')}: Expected product of batch dimensions to be "
+            "non-zero."
+        )
     places = arrays.sparse.nonzero(arrays.asarray(x.detach()._array()), dims)
     values = x[tuple(wrap(row) for row in places)] if dims else x[None][: places.shape[1]]
-    made = SparseTensor(places, values, x.shape, True).to_sparse(layout=layout, blocksize=blocksize)
+    made = SparseTensor(places, values, x.shape, True)
+    if layout in COMPRESSED:
+        made = made._to_compressed(layout, blocksize, dims - 2)
+    elif layout not in (None, sparse_coo):
+        raise RuntimeError(f"to_sparse: {layout} is not a sparse layout")
     made = masked(x, made) if layout in BLOCKED else made
     if x.requires_grad or is_lifted(x):
         made._whole = lambda: x
@@ -329,7 +349,7 @@ def empty(size: Any, layout: Any, *, requires_grad: bool = False, **options: Any
             "zeros_sparse_compressed expected sparse compressed (non-block) tensor layout but got "
             f"{spelled(layout)}"
         )
-    if layout in COMPRESSED and len(size) != 2:
+    if layout in COMPRESSED and len(size) < 2:
         raise RuntimeError(
             "torch.zeros: Only batched sparse compressed (non-block) tensors are supported, but "
             f"got size {list(size)}"

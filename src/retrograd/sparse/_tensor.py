@@ -50,7 +50,7 @@ class SparseTensor(Arithmetic, Tensor):
 
     Args:
         indices: The indices of the entries, or of blocks of them: an array with a row for each
-            sparse dimension.
+            sparse dimension, after a row for each batch dimension of a compressed layout.
         values: The values of the entries, one after the other.
         shape: The shape of the whole.
         coalesced: Whether the entries are in order and none is repeated.
@@ -146,9 +146,14 @@ class SparseTensor(Arithmetic, Tensor):
 
     ndimension, nelement = dim, numel
 
+    @property
+    def _batch(self) -> Size:
+        """The sizes of the batch dimensions, which compressed layouts may have."""
+        return self._shape[: len(self._places) - 2] if self.layout in COMPRESSED else Size()
+
     def sparse_dim(self) -> int:
         """The number of sparse dimensions."""
-        return int(self._places.shape[0])
+        return len(self._places) - len(self._batch)
 
     def dense_dim(self) -> int:
         """The number of dense dimensions."""
@@ -176,7 +181,7 @@ class SparseTensor(Arithmetic, Tensor):
         return self._entries.element_size()
 
     def _nnz(self) -> int:
-        return int(self._places.shape[1])
+        return int(self._places.shape[1]) // max(math.prod(self._batch), 1)
 
     def __len__(self) -> int:
         return self._shape[0]
@@ -205,15 +210,17 @@ class SparseTensor(Arithmetic, Tensor):
         """The values of the entries, or of blocks of them."""
         if self.layout == sparse_coo and not self._coalesced:
             raise RuntimeError(_UNCOALESCED.format("values"))
-        return self._entries
+        if not self._batch:
+            return self._entries
+        return self._entries.reshape(*self._batch, self._nnz(), *self._entries.shape[1:])
 
     @cached_property
     def _structure(self) -> Any:
         """The entries of a matrix, for products."""
-        if self.sparse_dim() != 2 or self.dense_dim() or self._block:
+        if len(self._places) != 2 or self.dense_dim() or self._block:
             raise RuntimeError(
-                f"expected a sparse matrix, got {self.sparse_dim()} sparse and "
-                f"{self.dense_dim()} dense dimensions"
+                f"expected a sparse matrix, got {len(self._batch)} batch, {self.sparse_dim()} "
+                f"sparse and {self.dense_dim()} dense dimensions"
             )
         return arrays.sparse.Structure(
             self._places[0], self._places[1], (self.shape[0], self.shape[1])
@@ -227,8 +234,11 @@ class SparseTensor(Arithmetic, Tensor):
                 f"{name} expected sparse {words} compressed tensor layout but got "
                 f"{spelled(self.layout)}"
             )
-        which = self._places[1 - dim if plain else dim]
-        result: Tensor = wrap(which if plain else arrays.sparse.starts(which, self._sizes[dim]))
+        first = len(self._batch)
+        which = self._places[first + (1 - dim if plain else dim)]
+        which = which.reshape(*self._batch, self._nnz())
+        starts = arrays.sparse.starts
+        result: Tensor = wrap(which if plain else starts(which, self._sizes[first + dim]))
         return result
 
     def crow_indices(self) -> Tensor:
@@ -256,8 +266,8 @@ class SparseTensor(Arithmetic, Tensor):
 
     @property
     def _sizes(self) -> tuple[int, ...]:
-        """The sizes of the sparse dimensions, in blocks where these are stored."""
-        block = self._block or (1,) * self.sparse_dim()
+        """The sizes of the batch and sparse dimensions, in blocks where these are stored."""
+        block = (1,) * len(self._batch) + (self._block or (1,) * self.sparse_dim())
         return tuple(n // b for n, b in zip(self.shape, block, strict=False))
 
     def coalesce(self) -> SparseTensor:
@@ -284,7 +294,8 @@ class SparseTensor(Arithmetic, Tensor):
         numbers = arrays.sparse.flat(self._places, self._sizes)
         found = added(values, numbers, math.prod(self._sizes))
         if self._block:
-            found = found.reshape(*self._sizes, *found.shape[1:]).transpose(1, 2)
+            first = len(self._batch)
+            found = found.reshape(*self._sizes, *found.shape[1:]).transpose(first + 1, first + 2)
         return found.reshape(self.shape)
 
     def to_sparse(
@@ -300,7 +311,7 @@ class SparseTensor(Arithmetic, Tensor):
         if layout is not None and layout != sparse_coo:
             if layout not in COMPRESSED:
                 raise RuntimeError(f"to_sparse: {layout} is not a sparse layout")
-            return self._to_compressed(layout, blocksize)
+            return self._to_compressed(layout, blocksize, len(self._batch))
         if self._block:
             places = arrays.sparse.inside_blocks(self._places, self._block)
             values = self._entries.flatten(0, 2)
@@ -312,14 +323,24 @@ class SparseTensor(Arithmetic, Tensor):
 
     to_sparse_coo = to_sparse
 
-    def _to_compressed(self, layout: Any, blocksize: Any = None) -> SparseTensor:
-        return self._passed_on(self._compress(layout, blocksize))
+    def _to_compressed(
+        self, layout: Any, blocksize: Any = None, batch_dims: int | None = None
+    ) -> SparseTensor:
+        first = len(self._batch) if batch_dims is None else batch_dims
+        made = self._compress(layout, blocksize, first)
+        if first and not arrays.sparse.is_even(made._places[:first], made._batch):
+            raise RuntimeError("Expect the same number of specified elements per batch.")
+        return self._passed_on(made)
 
-    def _compress(self, layout: Any, blocksize: Any) -> SparseTensor:
-        """A matrix row by row or column by column, by entries or by blocks."""
+    def _compress(self, layout: Any, blocksize: Any, first: int) -> SparseTensor:
+        """A matrix, or a batch of them, row by row or column by column, by entries or by blocks.
+        ``first`` is the number of batch dimensions."""
         name = f"to_{str(layout).removeprefix('torch.')}"
-        if self.sparse_dim() != 2:
-            raise RuntimeError(f"{name}: expected a matrix, got {self.sparse_dim()} dimensions")
+        if len(self._places) != first + 2:
+            raise RuntimeError(
+                f"{name}: conversion from {spelled(self.layout)} to {spelled(layout)} for input "
+                "tensors with sparse_dim()!=2 is not supported"
+            )
         if layout == self.layout and blocksize in (None, self._block):
             return self
         dim = COMPRESSED[layout]
@@ -327,9 +348,10 @@ class SparseTensor(Arithmetic, Tensor):
         if layout not in BLOCKED:
             if dim == 0:
                 return plain.coalesce()._with(plain.coalesce()._entries, layout=layout)
-            turned = plain.t().coalesce()
-            return SparseTensor(turned._places[::-1], turned._entries, self.shape, True, layout)
-        block = _block_of(name, blocksize, self.shape)
+            order = [*range(first), first + 1, first]
+            turned = plain.transpose(first, first + 1).coalesce()
+            return SparseTensor(turned._places[order], turned._entries, self.shape, True, layout)
+        block = _block_of(name, blocksize, self.shape[first : first + 2])
         places, which = arrays.sparse.blocks(plain._places, plain._sizes, block, dim)
         values = added(plain._entries, which, places.shape[1] * math.prod(block))
         values = values.reshape(-1, *block, *plain._entries.shape[1:])
@@ -384,7 +406,10 @@ class SparseTensor(Arithmetic, Tensor):
 
     def numpy(self, *args: Any, **kwargs: Any) -> Any:
         """TypeError: there is no array."""
-        raise TypeError("can't convert Sparse layout tensor to numpy. Use Tensor.to_dense() first.")
+        raise TypeError(
+            f"can't convert {spelled(self.layout)} layout tensor to numpy. Use Tensor.to_dense() "
+            "first."
+        )
 
     __array__ = numpy
     __array_ufunc__: Any = None  # NumPy leaves arithmetic to this class
@@ -393,12 +418,14 @@ class SparseTensor(Arithmetic, Tensor):
         """The tensor with its sparse dimensions in another order."""
         given = dims[0] if len(dims) == 1 and isinstance(dims[0], (tuple, list)) else dims
         order = [d % self.ndim for d in given]
-        count = self.sparse_dim()
+        first, count = len(self._batch), len(self._places)
         if sorted(order) != list(range(self.ndim)):
             raise RuntimeError(f"permute: {list(given)} is no order of {self.ndim} dimensions")
-        if order[count:] != list(range(count, self.ndim)):
-            raise RuntimeError("permute: dense dimensions of a sparse tensor stay in their order")
-        turned = order[:2] == [1, 0]
+        if order[:first] + order[count:] != [*range(first), *range(count, self.ndim)]:
+            raise RuntimeError(
+                "permute: batch and dense dimensions of a sparse tensor stay in their order"
+            )
+        turned = order[first : first + 2] == [first + 1, first]
         values = self._entries.transpose(1, 2) if self._block and turned else self._entries
         made = SparseTensor(self._places[order[:count]], values, [self.shape[d] for d in order],
                             layout=TRANSPOSED[self.layout] if turned else self.layout)  # fmt: skip
@@ -408,15 +435,25 @@ class SparseTensor(Arithmetic, Tensor):
         """The tensor with two sparse dimensions exchanged."""
         order, rank = list(range(self.ndim)), self.ndim
         order[dim0 % rank], order[dim1 % rank] = dim1 % rank, dim0 % rank
-        if max(dim0 % rank, dim1 % rank) >= self.sparse_dim():
-            raise RuntimeError(f"transpose: {dim0} and {dim1} are not sparse dimensions")
+        kinds = ["Batch"] * len(self._batch) + ["Sparse"] * self.sparse_dim() + ["Dense"] * rank
+        one, other = dim0 % rank, dim1 % rank
+        if kinds[one] != kinds[other]:
+            raise RuntimeError(
+                "transpose(): can only transpose dimensions of the same type (Batch, Sparse, "
+                f"Dense), got {one}({kinds[one]}) and {other}({kinds[other]})"
+            )
         return self.permute(order)
 
     def t(self) -> SparseTensor:
         """The matrix with rows for columns."""
+        if self.ndim > 2:
+            raise RuntimeError(
+                f"t() expects a tensor with <= 2 dimensions, but self is {self.ndim}D"
+            )
         return self.transpose(0, 1)
 
-    T = mT = property(t)  # noqa: N815 - PyTorch's names
+    T = property(t)
+    mT = property(lambda self: self.transpose(-2, -1))  # noqa: N815 - PyTorch's name
 
     def unsqueeze(self, dim: int) -> SparseTensor:
         """The tensor with a new sparse dimension of size 1."""
@@ -440,11 +477,17 @@ class SparseTensor(Arithmetic, Tensor):
 
     def select(self, dim: int, index: int) -> Any:
         """The slice at one index of a dimension."""
-        if self._block:
-            return self.to_sparse().select(dim, index)
         dim %= self.ndim
-        if dim >= self.sparse_dim():
-            kept = self._entries.select(dim - self.sparse_dim() + 1, index)
+        first, rank = len(self._batch), len(self._places)
+        if first and first <= dim < rank:
+            raise RuntimeError(
+                "select(): selecting sparse dimensions is not supported for batched sparse "
+                "compressed tensors."
+            )
+        if self._block and not first:
+            return self.to_sparse().select(dim, index)
+        if dim >= rank:
+            kept = self._entries.select(dim - rank + 1, index)
             made = self._with(kept, shape=[*self.shape[:dim], *self.shape[dim + 1 :]])
             return derived(made, lambda x: x.select(dim, index), self)
         size = self.shape[dim]
@@ -456,9 +499,10 @@ class SparseTensor(Arithmetic, Tensor):
         old = arrays.sparse.positions_of(self._places[dim], index % size)
         places = arrays.sparse.without(self._places[:, old], dim)
         shape = [*self.shape[:dim], *self.shape[dim + 1 :]]
-        found = SparseTensor(places, self._entries[wrap(old)], shape, self._coalesced)
+        layout = self.layout if first else sparse_coo
+        found = SparseTensor(places, self._entries[wrap(old)], shape, self._coalesced, layout)
         derived(found, lambda x: x.select(dim, index), self)
-        return found if found.sparse_dim() else found.to_dense()
+        return found if len(places) else found.to_dense()
 
     def __getitem__(self, index: Any) -> Any:
         found: Any = self
@@ -477,7 +521,8 @@ class SparseTensor(Arithmetic, Tensor):
         names = {None: ("indices",), 0: ("crow_indices", "col_indices"),
                  1: ("ccol_indices", "row_indices")}[COMPRESSED.get(self.layout)]  # fmt: skip
         parts = {n: self._places if n == "indices" else raw(getattr(self, n)()) for n in names}
-        parts["values"] = arrays.asarray(self._entries.detach()._array())
+        values = self._entries if self.layout == sparse_coo else self.values()
+        parts["values"] = arrays.asarray(values.detach()._array())
         said = [f"size={tuple(self.shape)}", f"nnz={self._nnz()}"]
         default = dtypes.get_default_dtype()
         if self.dtype not in (default, default.to_complex(), dtypes.int64, dtypes.bool_):
