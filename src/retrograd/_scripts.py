@@ -129,10 +129,17 @@ def outcome(
 
 
 def _join_threads() -> None:
-    """Wait for the threads that the script has left, as Python does at the end of one."""
+    """Wait for the threads that the script has left, as Python does at the end of one.
+
+    Except for those of executors, this package's among them: they wait for work until Python tells
+    them at its exit that there is no more, and joins them itself.
+    """
+    futures = sys.modules.get("concurrent.futures.thread")
+    own = threading.current_thread()
     while left := [
-        t for t in threading.enumerate() if not t.daemon and t is not threading.current_thread()
-    ]:
+        t for t in threading.enumerate()
+        if t is not own and not t.daemon and (futures is None or t not in futures._threads_queues)
+    ]:  # fmt: skip
         left[0].join()
 
 

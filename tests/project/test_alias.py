@@ -22,11 +22,13 @@ print(sys.argv[1:], __name__, F.relu(torch.tensor([-1.0, 2.0])).tolist())
 """
 
 
-def run(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+def run(
+    folder: Path, *arguments: str, timeout: float | None = None
+) -> subprocess.CompletedProcess[str]:
     path = os.pathsep.join([str(ROOT / "src"), os.environ.get("PYTHONPATH", "")])
     return subprocess.run(
         [sys.executable, *arguments], cwd=folder, capture_output=True, text=True, check=False,
-        env={**os.environ, "PYTHONPATH": path},
+        env={**os.environ, "PYTHONPATH": path}, timeout=timeout,
     )  # fmt: skip
 
 
@@ -56,6 +58,25 @@ def test_a_package_that_is_run(tmp_path: Path) -> None:
     )
     result = run(tmp_path, "-m", "retrograd", "run", "-m", "package")
     assert (result.returncode, result.stdout, result.stderr) == (0, "2.0\n", "")
+
+
+def test_a_script_ends_though_executors_are_open(tmp_path: Path) -> None:
+    program = """
+import threading, time
+from concurrent.futures import ThreadPoolExecutor
+import torch
+executor = ThreadPoolExecutor(1)
+executor.submit(lambda: (time.sleep(0.2), print("submitted")))
+threading.Thread(target=lambda: (time.sleep(0.1), print("thread"))).start()
+torch.set_num_threads(2)
+print(torch.zeros(1 << 20).exp().sum().item())  # shared with a thread of the package
+from retrograd.arrays._blocks import workers
+assert workers._pool is not None
+"""
+    (tmp_path / "program.py").write_text(program, encoding="utf-8")
+    result = run(tmp_path, "-m", "retrograd", "program.py", timeout=100)
+    assert (result.returncode, result.stderr) == (0, "")
+    assert sorted(result.stdout.splitlines()) == ["1048576.0", "submitted", "thread"]
 
 
 def test_names_that_do_not_exist_say_what_does(tmp_path: Path) -> None:
