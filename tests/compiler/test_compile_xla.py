@@ -1,6 +1,6 @@
 """Programs on XLA, in processes of their own: JAX starts threads, which must not be in a process
-that forks. Samples are compared with eager mode: one in 384 by default, one in 64 with the slow
-tests, and all with ``COMPILE=all``."""
+that forks. Samples are compared with eager mode: one in 512 with the slow tests, one in 64 with the
+exhaustive ones, and all with ``COMPILE=all``."""
 
 from __future__ import annotations
 
@@ -89,11 +89,13 @@ def test_programs_on_xla() -> None:
 
 
 @needs_jax
+@pytest.mark.long
 def test_samples_on_xla() -> None:
     samples(0, 512)
 
 
 @needs_jax
+@pytest.mark.long
 def test_control_flow_on_xla(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("BACKENDS", "xla")
     run("-m", "pytest", "-q", "-p", "no:cacheprovider", "test_compile_control.py", "-k", "xla")

@@ -279,8 +279,8 @@ def on_one_device(kind: Any) -> list[float]:
 
 
 @pytest.mark.parametrize(("kind", "how", "compiled"), [
-    (MLP, "data", False), (MLP, "tensor", False), (MLP, "fully", False), (MLP, "both", False),
-    (GPT, "data", True), (GPT, "tensor", True), (GPT, "fully", True), (GPT, "both", True),
+    pytest.param(kind, how, kind is GPT, marks=[pytest.mark.long] * (how != "both"))
+    for kind in (MLP, GPT) for how in ("data", "tensor", "fully", "both")
 ])  # fmt: skip
 def test_training_follows_one_device(kind: Any, how: str, compiled: bool) -> None:
     found, model, optimizer = trained(kind, how, compiled)

@@ -1,6 +1,6 @@
 """Tensors on devices, by the device ``xla:cpu``, in processes of their own: JAX starts threads,
 which must not be in a process that forks. Samples are compared with NumPy: a few of every tenth
-group by default, and all with the exhaustive tests."""
+group with the slow tests, and all with the exhaustive ones."""
 
 from __future__ import annotations
 
@@ -76,6 +76,7 @@ def test_long_programs_on_a_device() -> None:
 
 
 @needs_jax
+@pytest.mark.long
 def test_samples_on_a_device() -> None:
     samples(0, 400, *list(GROUPS)[::10])
 

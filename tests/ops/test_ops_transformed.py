@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from samples import GROUPS, SAMPLES, reason
+from samples import GROUPS, SAMPLES, every_group, reason
 from samples._pool import FIXED, INF, NAN, SPECIAL, as_array, in_dtype, names_in, put, written
 
 import retrograd
@@ -380,7 +380,10 @@ COLUMNS = {
     "batched gradient": (check_batched_gradient, "NOT_BATCHED"),
     "beside PyTorch": (check_pytorch, "OTHER_TRANSFORM"),
 }
-PAIRS = [(column, "float64") for column in COLUMNS] + [("beside PyTorch", "complex128")]
+PAIRS = [
+    ("derivatives", "float64"), ("batched gradient", "float64"), ("beside PyTorch", "float64"),
+    ("beside PyTorch", "complex128"),
+]  # fmt: skip
 RANDOM = re.compile(
     r"rand|dropout|bernoulli|multinomial|normal(?!iz)|poisson(?!_nll)|binomial|uniform|"
     r"exponential_|geometric_|cauchy_|gumbel|rrelu|seed"
@@ -409,9 +412,18 @@ def unlisted(expression: str, column: str, dtype: str) -> list[str]:
         return list(check(expression, dtype))
 
 
-@pytest.mark.parametrize(("column", "dtype"), PAIRS)
 @pytest.mark.parametrize("group", GROUPS)
+def test_samples_batched(group: str) -> None:
+    check(group, "batch", "float64")
+
+
+@pytest.mark.parametrize(("column", "dtype"), PAIRS)
+@pytest.mark.parametrize("group", every_group(default=4))
 def test_samples_transformed(group: str, column: str, dtype: str) -> None:
+    check(group, column, dtype)
+
+
+def check(group: str, column: str, dtype: str) -> None:
     failed = [
         f"{expression}\n    {found}"
         for expression in GROUPS[group]

@@ -67,6 +67,7 @@ def test_library_computes_what_the_hand_written_program_does(
         np.testing.assert_allclose(have, want, rtol=1e-4, atol=1e-5 * np.abs(want).max())
 
 
+@pytest.mark.long
 @pytest.mark.skipif(importlib.util.find_spec("jax") is None, reason="JAX is not installed")
 def test_jax_in_a_process_of_its_own() -> None:
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-k", "jax-",

@@ -38,6 +38,8 @@ import re
 from types import ModuleType
 from typing import Any
 
+import pytest
+
 from samples import _pool
 
 # For quick turns while writing an operation: SAMPLES=special,linalg runs the samples of those.
@@ -77,6 +79,15 @@ def reason(table: str, expression: str) -> str | None:
     if isinstance(patterns, set):
         return "said otherwise" if expression in patterns else None
     return next((why for p, why in patterns.items() if re.search(p, expression)), None)
+
+
+def every_group(default: int) -> list[Any]:
+    """The groups as parameters of a test: one in ``default`` of them is in the default suite, and
+    the slow tests have them all."""
+    return [
+        pytest.param(group, marks=[pytest.mark.long] if number % default else [])
+        for number, group in enumerate(GROUPS)
+    ]
 
 
 def of_module(name: str) -> list[str]:
