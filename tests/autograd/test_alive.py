@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 from collections import deque
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -28,6 +30,14 @@ def weight() -> Any:
 
 
 KEPT: list[Any] = []
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _holders_are_found_in_modules() -> Iterator[None]:
+    """tests/conftest.py leaves modules out of what the garbage collector looks through."""
+    gc.unfreeze()
+    yield
+    gc.freeze()
 
 
 def test_none() -> None:
