@@ -1,8 +1,10 @@
 """Third-party packages that import torch, run with this package in its place.
 
 ``python tests/compatibility.py FOLDER`` installs them into a folder, without their dependencies on
-PyTorch, runs a few programs with each, here and with PyTorch, and writes docs/compatibility.md. It
-needs a package index, and PyTorch to compare with.
+PyTorch, runs a few programs with each, here and with PyTorch, and writes docs/compatibility.md and
+what PyTorch printed, tests/compatibility_expected.json. It needs a package index, and PyTorch to
+compare with. ``tests/project/test_compatibility.py`` runs the programs here and compares them with
+that file, so it needs no PyTorch. Versions are those of tests/compatibility_versions.txt.
 """
 
 from __future__ import annotations
@@ -14,10 +16,12 @@ import subprocess
 import sys
 from importlib import metadata
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs" / "compatibility.md"
+VERSIONS = ROOT / "tests" / "compatibility_versions.txt"
+EXPECTED = ROOT / "tests" / "compatibility_expected.json"
 NUMBER = re.compile(r"-?\d+\.\d+(?:e-?\d+)?")
 
 
@@ -350,8 +354,9 @@ print(*[f"{y.abs().mean().item():.4f}" for y in found])
     }),
 }
 
+# Nothing of PyTorch may be loaded in place of this package, even where it is installed.
 RUNNER = """
-import contextlib, io, json, sys, warnings
+import contextlib, io, json, os, sys, warnings
 warnings.simplefilter("ignore")
 import torch
 answers = {}
@@ -364,24 +369,37 @@ for name, code in json.load(open(sys.argv[1])).items():
         answers[name] = ["printed", said.getvalue()]
     except BaseException as error:
         answers[name] = ["failed", f"{type(error).__name__}: {error}"]
+if "retrograd" in torch.__version__:
+    homes = tuple(os.path.join(path, "torch", "") for path in sys.path)
+    files = [getattr(module, "__file__", None) or "" for module in list(sys.modules.values())]
+    assert not [file for file in files if file.startswith(homes)], "PyTorch was imported"
 print("ANSWERS" + json.dumps(answers))
 """
 
 
-def installed(folder: Path, name: str) -> bool:
-    """Install a package into the folder, without its dependencies; whether there is one."""
+def install(folder: Path, name: str) -> None:
+    """Install a package and what it needs besides PyTorch into a folder.
+
+    Raises:
+        RuntimeError: pip failed, for example because it reaches no package index.
+    """
     done = subprocess.run(
-        [sys.executable, "-m", "pip", "install", "-q", "--no-deps", "--target", str(folder), name],
+        [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-compile",
+         "--target", str(folder), "--constraint", str(VERSIONS), name, *PACKAGES[name].needs],
         capture_output=True, text=True, check=False,
     )  # fmt: skip
-    return done.returncode == 0
+    if done.returncode:
+        raise RuntimeError(
+            f"pip cannot install {name}; is there a package index?\n{done.stderr.strip()}"
+        )
 
 
-def answers(folder: Path, programs: Path, here: bool) -> dict[str, list[str]]:
+def answers(folder: Path, programs: dict[str, str], here: bool) -> dict[str, list[str]]:
     """What programs print, or how they fail, with this package or with PyTorch."""
-    script = folder / "_runner.py"
+    script, given = folder / "_runner.py", folder / "_programs.json"
     script.write_text(RUNNER, encoding="utf-8")
-    command = [sys.executable, *(["-m", "retrograd"] if here else []), str(script), str(programs)]
+    given.write_text(json.dumps(programs), encoding="utf-8")
+    command = [sys.executable, *(["-m", "retrograd"] if here else []), str(script), str(given)]
     path = os.pathsep.join([str(ROOT / "src"), str(folder)])
     done = subprocess.run(command, capture_output=True, text=True, check=False,
                           env={**os.environ, "PYTHONPATH": path})  # fmt: skip
@@ -401,29 +419,31 @@ def agree(ours: str, theirs: str) -> bool:
     return all(abs(float(a) - float(b)) <= 1e-3 * max(1.0, abs(float(b))) for a, b in pairs)
 
 
-def row(folder: Path, name: str, package: Package) -> str:
-    """A line of the table. Each package has a folder, for some behave otherwise if they find
-    others: torchvision's kernels fit one build of PyTorch."""
+def row(folder: Path, name: str, expected: dict[str, dict[str, list[str]]]) -> str:
+    """A line of the table; what PyTorch printed is added to ``expected``.
+
+    Each package has a folder of its own, because some behave otherwise if they find others:
+    torchvision's kernels fit one build of PyTorch.
+    """
     folder = folder / name
     folder.mkdir(exist_ok=True)
-    missing = [n for n in (name, *package.needs) if not installed(folder, n)]
-    if name in missing:
-        return f"| {name} | | | not in the package index |"
+    install(folder, name)
     spelled = name.replace("-", "_").lower()
-    version = next((d.version for d in metadata.distributions(path=[str(folder)])
-                    if d.metadata["Name"].replace("-", "_").lower() == spelled), "?")  # fmt: skip
-    programs = folder / "_programs.json"
-    programs.write_text(json.dumps(package.programs), encoding="utf-8")
+    version = next(d.version for d in metadata.distributions(path=[str(folder)])
+                   if d.metadata["Name"].replace("-", "_").lower() == spelled)  # fmt: skip
+    programs = PACKAGES[name].programs
     ours, theirs = (answers(folder, programs, here) for here in (True, False))
     runs, fails = [], []
-    for title in package.programs:
+    for title in programs:
         kind, said = ours.get(title, ours.get("", ["failed", "?"]))
-        other, expected = theirs.get(title, theirs.get("", ["failed", "?"]))
+        other, wanted = theirs.get(title, theirs.get("", ["failed", "?"]))
         if other != "printed":
-            fails.append(f"{title}: fails with PyTorch here too ({short(expected)})")
-        elif kind != "printed":
+            fails.append(f"{title}: fails with PyTorch here too ({short(wanted)})")
+            continue
+        expected.setdefault(name, {})[title] = wanted.splitlines()
+        if kind != "printed":
             fails.append(f"{title}: {short(said)}")
-        elif agree(said, expected):
+        elif agree(said, wanted):
             runs.append(title)
         else:
             fails.append(f"{title}: prints something else")
@@ -439,14 +459,15 @@ def short(text: str) -> str:
 def main(arguments: list[str]) -> None:
     folder = Path(arguments[0])
     folder.mkdir(parents=True, exist_ok=True)
-    chosen: Any = arguments[1:] or PACKAGES
-    rows = []
-    for name in chosen:
-        rows.append(row(folder, name, PACKAGES[name]))
+    rows: list[str] = []
+    expected: dict[str, dict[str, list[str]]] = {}
+    for name in arguments[1:] or PACKAGES:
+        rows.append(row(folder, name, expected))
         print(rows[-1], flush=True)
     if arguments[1:]:
         return
     PAGE.write_text(page(rows), encoding="utf-8")
+    EXPECTED.write_text(json.dumps(expected, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
 
 
 def page(rows: list[str]) -> str:
@@ -459,7 +480,8 @@ def page(rows: list[str]) -> str:
         "`python tests/opinfo_coverage.py` compares them and names the reasons.\n\n"
         "Third-party packages that import `torch`, installed without PyTorch and run with "
         "`python -m retrograd`. Written by `python tests/compatibility.py`, which runs the same "
-        "programs with PyTorch 2.13; what is listed under \"runs\" prints the same.\n\n"
+        "programs with PyTorch 2.13; what is listed under \"runs\" prints the same. CI runs all "
+        "but the larger models of torchvision again, in these versions.\n\n"
         "| package | version | runs | does not run, and why |\n| --- | --- | --- | --- |\n"
         + "\n".join(rows) + "\n"
     )  # fmt: skip
