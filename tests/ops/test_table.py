@@ -98,21 +98,37 @@ def examples() -> dict[str, list[Example]]:
     """For each operation that the samples exercise, some different calls at smooth points."""
     found: dict[str, dict[Any, Example]] = {}
     smooth = False
+    calls: list[str] = []  # of the sample that is run
 
     def notice(operation: Operation, inputs: Any, options: dict[str, Any], result: Any) -> None:
+        kinds = [(np.shape(x), np.asarray(x).dtype.kind) for x in inputs]
+        way = repr((kinds, options))
+        calls.append(operation.name + way)
         ways = found.setdefault(operation.name, {})
+        if not smooth or len(ways) == 8 or way in ways:
+            return
         outputs = result if isinstance(result, tuple) else (result,)
-        good = all(wide_enough(x) and small(x) for x in inputs) and all(map(is_finite, outputs))
-        if smooth and len(ways) < 8 and good:
-            kinds = [(np.shape(x), np.asarray(x).dtype.kind) for x in inputs]
+        if all(wide_enough(x) and small(x) for x in inputs) and all(map(is_finite, outputs)):
             copies = [np.copy(x) if isinstance(x, np.ndarray) else x for x in inputs]
-            ways.setdefault(repr((kinds, options)), Example(operation, copies, options))
+            ways[way] = Example(operation, copies, options)
 
+    differentiated: set[Any] = set()
     with watched_forwards(notice):
         for expression in SAMPLES:
             smooth = is_smooth(expression)
+            names = names_in(expression)
             for dtype in ("float64", "complex128") if smooth else ("float64",):
-                run_with_gradients(expression, dtype)
+                calls.clear()
+                # A sample may be refused in some dtype, or not be differentiable: that the same
+                # happens in PyTorch is tested in test_ops.
+                with suppress(Exception):
+                    tensors, results = evaluate(retrograd, expression, dtype)
+                    # Gradients are the same for torch.exp(x) and x.exp(), which call the same.
+                    kinds = tuple(n in FIXED for n in names) if smooth else names
+                    key = smooth, dtype, kinds, *calls
+                    if key not in differentiated:
+                        differentiated.add(key)
+                        run_gradients(tensors, results)
     return {name: list(ways.values()) for name, ways in found.items()}
 
 
@@ -130,25 +146,20 @@ def wide_enough(x: Any) -> bool:
     return np.asarray(x).dtype not in (np.float16, np.float32, np.complex64)
 
 
-def run_with_gradients(expression: str, dtype: str) -> None:
-    """Run a sample, its gradients and theirs, first in a pass that is not recorded: fused kernels
-    run there, and definitions in one that is. A sample may be refused in some dtype, or not be
-    differentiable: that the same happens in PyTorch is tested in test_ops."""
-    with suppress(Exception):
-        tensors, results = evaluate(retrograd, expression, dtype)
-        leaves = [t for t in tensors.values() if t.requires_grad]
-        for _ in range(2):
-            roots = [r for r in results if getattr(r, "requires_grad", False)]
-            if not roots:
-                break
-            given = [retrograd.from_numpy(w) for w in weights_for(roots, 100)]
-            retrograd.autograd.grad(roots, leaves, given, retain_graph=True, allow_unused=True)
-            given = [w.requires_grad_(True) for w in given]
-            leaves = leaves + given
-            grads = retrograd.autograd.grad(
-                roots, leaves, given, create_graph=True, allow_unused=True
-            )
-            results = [g for g in grads if g is not None]
+def run_gradients(tensors: dict[str, Any], results: list[Any]) -> None:
+    """Run the gradients of a sample and theirs, first in a pass that is not recorded: fused kernels
+    run there, and definitions in one that is."""
+    leaves = [t for t in tensors.values() if t.requires_grad]
+    for _ in range(2):
+        roots = [r for r in results if getattr(r, "requires_grad", False)]
+        if not roots:
+            break
+        given = [retrograd.from_numpy(w) for w in weights_for(roots, 100)]
+        retrograd.autograd.grad(roots, leaves, given, retain_graph=True, allow_unused=True)
+        given = [w.requires_grad_(True) for w in given]
+        leaves = leaves + given
+        grads = retrograd.autograd.grad(roots, leaves, given, create_graph=True, allow_unused=True)
+        results = [g for g in grads if g is not None]
 
 
 # -- nothing is left out ---------------------------------------------------------------------

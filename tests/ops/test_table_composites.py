@@ -1,4 +1,8 @@
-"""Kernel and definition of every composite: the same values, gradients and second gradients."""
+"""Kernel and definition of every composite: the same values, gradients and second gradients.
+
+The name puts this file next to test_table.py: one process is then likely to run both, and finds the
+examples of operations, which takes a minute, only once.
+"""
 
 from __future__ import annotations
 
