@@ -504,3 +504,11 @@ def test_a_subclass_that_does_not_call_init() -> None:
     optimizer.step()
     assert (p.tolist(), steps) == ([0.0, 0.0], [1])
     assert not Plain([p])._optimizer_step_post_hooks
+
+
+def test_several_groups_are_printed_apart(pytorch: Any) -> None:
+    printed = []
+    for lib in (torch, pytorch):
+        a, b = (lib.ones(1, requires_grad=True) for _ in "ab")
+        printed.append(repr(lib.optim.SGD([{"params": [a]}, {"params": [b], "lr": 0.2}], lr=0.1)))
+    assert printed[0] == printed[1]
