@@ -266,9 +266,9 @@ def nanvar(a: Any, axis: Axis = None, dtype: Any = None, out: Any = None, ddof: 
 def nanstd(a: Any, axis: Axis = None, dtype: Any = None, out: Any = None, ddof: float = 0,
            keepdims: bool = False, *, where: Any = True, mean: Any = None,
            correction: Any = None) -> Any:  # fmt: skip
-    known = _is_number(a)
-    return torch.sqrt(var(_masked(array(a), known, 0), axis, dtype, None, ddof, keepdims,
-                          _both(known, where), mean, correction))  # fmt: skip
+    return torch.sqrt(
+        nanvar(a, axis, dtype, None, ddof, keepdims, where=where, mean=mean, correction=correction)
+    )
 
 
 def _nan_extreme(name: str, a: Any, axis: Axis, keepdims: bool, initial: Any, where: Any) -> Any:

@@ -225,8 +225,8 @@ def _padded(
         raise RuntimeError("padding='same' is not supported for strided convolutions")
     total = [d * (k - 1) for d, k in zip(dilation, weight.shape[2:], strict=True)]
     if any(t % 2 for t in total):
-        more = [v for t in reversed(total) for v in (0, t % 2)]
-        input = constant_pad_nd(input, pad=tuple(more), value=0)
+        pad = [v for t in reversed(total) for v in (0, t % 2)]
+        input = constant_pad_nd(input, pad=tuple(pad), value=0)
     return input, tuple(t // 2 for t in total)
 
 

@@ -19,6 +19,7 @@ from retrograd.ops._operands import is_differentiated
 from retrograd.ops._operation import composite, elementwise, raw
 from retrograd.ops._public import public
 from retrograd.ops._refusals import kernel, refuses
+from retrograd.ops._sections import like
 from retrograd.ops._words import ROBUST
 from retrograd.ops.copies import to_dtype, zeros_like
 from retrograd.ops.elementwise import exp, log, mul, pow_scalar, sub
@@ -200,17 +201,12 @@ def mse_loss(
 
 
 @public("functional")
+@like(mse_loss)
 def l1_loss(
     input: Any, target: Any, size_average: bool | None = None, reduce: bool | None = None,
     reduction: str = "mean", weight: Any = None,
 ) -> Any:  # fmt: skip
     """Absolute error: ``abs(input - target)``.
-
-    Args:
-        input: the prediction.
-        target: the target, of the shape of ``input``.
-        weight: a weight for each element, which broadcasts. "mean" divides by the sum of the
-            weights.
 
     Example:
         >>> torch.nn.functional.l1_loss(torch.tensor([1.0, 2.0]), torch.tensor([0.0, 0.0]))

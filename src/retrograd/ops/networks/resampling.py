@@ -245,18 +245,11 @@ def upsample(
 
 
 @public("functional")
+@like(interpolate)
 def upsample_nearest(input: Any, size: Any = None, scale_factor: Any = None) -> Any:
     """Resize by repeating the nearest elements. Deprecated.
 
     The same as ``interpolate`` with ``mode="nearest"``.
-
-    Args:
-        input: the input, of shape ``(N, C, L)``, ``(N, C, H, W)`` or ``(N, C, D, H, W)``.
-        size: sizes of the output, an int or a tuple with one for each spatial dimension.
-        scale_factor: factors in place of sizes; one of the two must be given.
-
-    Returns:
-        The resized input.
 
     Example:
         >>> image = torch.tensor([[[[1.0, 3.0]]]])
@@ -267,6 +260,7 @@ def upsample_nearest(input: Any, size: Any = None, scale_factor: Any = None) -> 
 
 
 @public("functional")
+@like(interpolate)
 def upsample_bilinear(input: Any, size: Any = None, scale_factor: Any = None) -> Any:
     """Resize images by bilinear interpolation. Deprecated.
 
@@ -274,11 +268,6 @@ def upsample_bilinear(input: Any, size: Any = None, scale_factor: Any = None) ->
 
     Args:
         input: the input, of shape ``(N, C, H, W)``.
-        size: sizes of the output, an int or a tuple with one for each spatial dimension.
-        scale_factor: factors in place of sizes; one of the two must be given.
-
-    Returns:
-        The resized input.
 
     Example:
         >>> image = torch.tensor([[[[1.0, 3.0]]]])

@@ -211,40 +211,35 @@ def _gamma_density(g: Any, self: Any, other: Any) -> Any:
     return g * exp((self - 1) * log(other) - other - lgamma(self))
 
 
-igamma = elementwise(
-    "igamma", special.gammainc, _no_derivative("igamma: input"), _gamma_density,
-    dtypes="promote", check=kernel("igamma_cpu", "biuc"),
-    public="torch method special.gammainc", in_place=True, accepts="tensors",
-    doc="""The regularized lower incomplete gamma function P(``input``, ``other``).
+def _incomplete_gamma(
+    name: str, word: str, letter: str, limit: str, forward: Any, rule: Any, values: str
+) -> Elementwise:
+    return elementwise(
+        name, forward, _no_derivative(f"{name}: input"), rule, dtypes="promote",
+        check=kernel(f"{name}_cpu", "biuc"),
+        public=f"torch method special.{name.replace('igamma', 'gammainc')}", in_place=True,
+        accepts="tensors",
+        doc=f"""The regularized {word} incomplete gamma function {letter}(``input``, ``other``).
 
     Args:
         input: the parameter, a tensor of values that are not negative.
-        other: the upper limit of the integral, a tensor of values that are not negative.
+        other: the {limit} limit of the integral, a tensor of values that are not negative.
 
     Returns:
         A tensor of the shape that ``input`` and ``other`` broadcast to.
 
-    >>> torch.igamma(torch.tensor([1., 2.]), torch.tensor([1., 2.]))
-    tensor([0.6321, 0.5940])
+    >>> torch.{name}(torch.tensor([1., 2.]), torch.tensor([1., 2.]))
+    tensor([{values}])
     """,
-)  # fmt: skip
-igammac = elementwise(
-    "igammac", special.gammaincc, _no_derivative("igammac: input"),
-    lambda g, self, other: -_gamma_density(g, self, other),
-    dtypes="promote", check=kernel("igammac_cpu", "biuc"),
-    public="torch method special.gammaincc", in_place=True, accepts="tensors",
-    doc="""The regularized upper incomplete gamma function Q(``input``, ``other``).
+    )  # fmt: skip
 
-    Args:
-        input: the parameter, a tensor of values that are not negative.
-        other: the lower limit of the integral, a tensor of values that are not negative.
 
-    Returns:
-        A tensor of the shape that ``input`` and ``other`` broadcast to.
-
-    >>> torch.igammac(torch.tensor([1., 2.]), torch.tensor([1., 2.]))
-    tensor([0.3679, 0.4060])
-    """,
+igamma = _incomplete_gamma(
+    "igamma", "lower", "P", "upper", special.gammainc, _gamma_density, "0.6321, 0.5940"
+)
+igammac = _incomplete_gamma(
+    "igammac", "upper", "Q", "lower", special.gammaincc,
+    lambda g, self, other: -_gamma_density(g, self, other), "0.3679, 0.4060",
 )  # fmt: skip
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from retrograd import arrays
@@ -10,8 +11,8 @@ from retrograd.ops import linear, selecting
 from retrograd.ops._arguments import check_int, invalid_combination
 from retrograd.ops._dims import numel, one_dim
 from retrograd.ops._lifted import bare, checked_by_line
-from retrograd.ops._operation import Selecting, TensorLike, composite, raw
-from retrograd.ops._public import public
+from retrograd.ops._operation import Composite, Selecting, TensorLike, composite, raw
+from retrograd.ops._public import named, public
 from retrograd.ops._refusals import kernel
 from retrograd.ops._results import named_result
 from retrograd.ops._sections import like
@@ -26,19 +27,6 @@ from retrograd.ops.shapes import reshaping, sorting
 from retrograd.ops.shapes.gather_scatter import gather
 
 # -- medians ---------------------------------------------------------------------------------
-
-
-_check_all, _check_dim = kernel("median_cpu", "bc"), kernel("median_out", "bc")
-median_dim: Selecting = with_indices(
-    "median_dim", "MedianBackward1",
-    lambda self, dim, keepdim: arrays.statistics.median(self, dim, keepdim, False),
-    check=_check_dim,
-    words=PICKED,
-)  # fmt: skip
-nanmedian_dim: Selecting = with_indices(
-    "nanmedian_dim", "NanmedianBackward1",
-    lambda self, dim, keepdim: arrays.statistics.median(self, dim, keepdim, True), check=_check_dim
-)
 
 
 def _of_all(self: Any, along: Selecting) -> Any:
@@ -56,19 +44,6 @@ def _of_all(self: Any, along: Selecting) -> Any:
     return selecting.max_all(where(equal, values, lowest))
 
 
-median_all = composite(
-    "median", lambda self: _of_all(self, median_dim),
-    lambda self: arrays.statistics.median_of_all(self, False), rules={"self": EQUALS.scatter},
-    check=_check_all, batch="definition",
-    words=EXTREME,
-)  # fmt: skip
-nanmedian_all = composite(
-    "nanmedian", lambda self: _of_all(self, nanmedian_dim),
-    lambda self: arrays.statistics.median_of_all(self, True),
-    rules={"self": EQUALS.scatter}, check=_check_all, batch="definition",
-)  # fmt: skip
-
-
 def _non_empty_dim(name: str, x: Any, dim: int) -> int:
     """``dim`` made plain, if there is anything to choose from along it."""
     shape = raw(x).shape
@@ -78,9 +53,32 @@ def _non_empty_dim(name: str, x: Any, dim: int) -> int:
     return plain
 
 
-@public("torch method", out="same")
-def median(input: Any, dim: int | None = None, keepdim: bool = False) -> Any:
-    """The median of all elements, or along a dimension; of two middle elements, the lower.
+def _median(
+    name: str, ignore_nan: bool, summary: str, example: str
+) -> tuple[Selecting, Composite, Callable[..., Any]]:
+    """The operations and the function ``median`` or ``nanmedian``."""
+    node = f"{name.capitalize()}Backward1"
+    along = with_indices(
+        f"{name}_dim", node,
+        lambda self, dim, keepdim: arrays.statistics.median(self, dim, keepdim, ignore_nan),
+        check=kernel("median_out", "bc"),
+        words=PICKED,
+    )  # fmt: skip
+    whole = composite(
+        name, lambda self: _of_all(self, along),
+        lambda self: arrays.statistics.median_of_all(self, ignore_nan),
+        rules={"self": EQUALS.scatter}, check=kernel("median_cpu", "bc"), batch="definition",
+        words=EXTREME,
+    )  # fmt: skip
+    result_type = named_result(name, "values", "indices")
+
+    def median(input: Any, dim: int | None = None, keepdim: bool = False) -> Any:
+        if dim is None:
+            return whole(input)
+        plain = _non_empty_dim("median", input, dim)
+        return result_type(along(input, dim=plain, keepdim=bool(keepdim)))
+
+    doc = f"""{summary}
 
     Args:
         dim: dimension to reduce; by default, all elements are reduced.
@@ -89,36 +87,22 @@ def median(input: Any, dim: int | None = None, keepdim: bool = False) -> Any:
         A tensor; with ``dim``, a named tuple ``(values, indices)``.
 
     Example:
-        >>> torch.median(torch.tensor([3., 1., 4., 2.]))
+        >>> torch.{name}(torch.tensor({example}))
         tensor(2.)
     """
-    if dim is None:
-        return median_all(input)
-    plain = _non_empty_dim("median", input, dim)
-    chosen = median_dim(input, dim=plain, keepdim=bool(keepdim))
-    return named_result("median", "values", "indices")(chosen)
+    return along, whole, public("torch method", out="same")(named(median, name, doc))
 
 
-@public("torch method", out="same")
-def nanmedian(input: Any, dim: int | None = None, keepdim: bool = False) -> Any:
-    """The median of the elements that are not NaN, of all or along a dimension.
-
-    Args:
-        dim: dimension to reduce; by default, all elements are reduced.
-
-    Returns:
-        A tensor; with ``dim``, a named tuple ``(values, indices)``.
-
-    Example:
-        >>> torch.nanmedian(torch.tensor([3., torch.nan, 1., 2.]))
-        tensor(2.)
-    """
-    if dim is None:
-        return nanmedian_all(input)
-    plain = _non_empty_dim("median", input, dim)
-    chosen = nanmedian_dim(input, dim=plain, keepdim=bool(keepdim))
-    return named_result("nanmedian", "values", "indices")(chosen)
-
+median_dim, median_all, median = _median(
+    "median", False,
+    "The median of all elements, or along a dimension; of two middle elements, the lower.",
+    "[3., 1., 4., 2.]",
+)  # fmt: skip
+nanmedian_dim, nanmedian_all, nanmedian = _median(
+    "nanmedian", True,
+    "The median of the elements that are not NaN, of all or along a dimension.",
+    "[3., torch.nan, 1., 2.]",
+)  # fmt: skip
 
 # -- the k-th smallest, the most frequent ----------------------------------------------------
 

@@ -162,10 +162,10 @@ unique_runs = _without_derivative(
 )  # fmt: skip
 
 
-def _asked_for(found: Any, return_inverse: bool, return_counts: bool) -> Any:
-    values, inverse, counts = found
-    more = ((inverse,) if return_inverse else ()) + ((counts,) if return_counts else ())
-    return (values, *more) if more else values
+def _requested(results: Any, return_inverse: bool, return_counts: bool) -> Any:
+    values, inverse, counts = results
+    extra = ((inverse,) if return_inverse else ()) + ((counts,) if return_counts else ())
+    return (values, *extra) if extra else values
 
 
 def _refuse_complex_values(input: Any) -> None:
@@ -198,9 +198,9 @@ def unique(
     if dim is None:
         _refuse_complex_values(input)
         result = unique_values(input, with_inverse=return_inverse, with_counts=return_counts)
-        return _asked_for(result, return_inverse, return_counts)
+        return _requested(result, return_inverse, return_counts)
     plain = _slices_dim(input, dim)
-    return _asked_for(unique_slices(input, dim=plain), return_inverse, return_counts)
+    return _requested(unique_slices(input, dim=plain), return_inverse, return_counts)
 
 
 def _slices_dim(input: Any, dim: int) -> int:
@@ -237,7 +237,7 @@ def unique_consecutive(
     """
     _refuse_complex_values(input)
     plain = None if dim is None else _slices_dim(input, dim)
-    return _asked_for(unique_runs(input, dim=plain), return_inverse, return_counts)
+    return _requested(unique_runs(input, dim=plain), return_inverse, return_counts)
 
 
 # -- searching -------------------------------------------------------------------------------
