@@ -14,22 +14,13 @@ class profile(profiler.profile):  # noqa: N801 - PyTorch's name
 
     Args:
         enabled: False to do nothing.
-        use_cuda: ignored, as are ``use_device``, ``with_flops``, ``use_kineto``, ``use_cpu``,
-            ``experimental_config``, ``custom_trace_id_callback``, ``post_processing_timeout_s`` and
-            ``activity_filters``: there is no device but the CPU.
-        use_device: ignored.
         record_shapes: note the shapes of inputs.
-        with_flops: ignored.
         profile_memory: count the bytes that are allocated and freed.
         with_stack: note the frames that an operation was called from.
         with_modules: show calls of Modules among the events.
-        use_kineto: ignored.
-        use_cpu: ignored.
-        experimental_config: ignored.
         acc_events: keep the events of earlier uses.
-        custom_trace_id_callback: ignored.
-        post_processing_timeout_s: ignored.
-        activity_filters: ignored.
+        use_cuda, use_device, use_cpu, use_kineto, with_flops, experimental_config: ignored.
+        custom_trace_id_callback, post_processing_timeout_s, activity_filters: ignored.
 
     Example:
         >>> with torch.autograd.profiler.profile() as prof:

@@ -181,12 +181,9 @@ class profile(Scope):  # noqa: N801 - PyTorch's name
         with_stack: note the frames that an operation was called from.
         with_flops: ignored; operations are not counted.
         with_modules: show calls of Modules among the events.
-        experimental_config: ignored.
-        execution_trace_observer: ignored.
         acc_events: keep the events of all cycles of a schedule, not only of the last.
-        use_cuda: ignored.
-        custom_trace_id_callback: ignored.
-        post_processing_timeout_s: ignored.
+        use_cuda, experimental_config, execution_trace_observer: ignored.
+        custom_trace_id_callback, post_processing_timeout_s: ignored.
 
     Example:
         >>> from retrograd.profiler import profile

@@ -35,6 +35,10 @@ NOT_DEFINED = "The derivative of this operation is not implemented: running its 
 # Expressions for rules that call a kernel. ``g`` is the gradient, and g[0] that of the first of
 # several outputs.
 _SIG, _SP = "sigmoid(self)", "tanh(softplus(self))"
+_ELU = {
+    "self": "where(self > 0, g * scale, g * (alpha * scale * input_scale * "
+    "exp(self * input_scale)))"
+}
 EXPRESSIONS: dict[str, dict[str, str]] = {
     "silu": {"self": f"g * ({_SIG} * (1 + self * (1 - {_SIG})))"},
     "mish": {"self": f"g * ({_SP} + self * {_SIG} * (1 - {_SP} * {_SP}))"},
@@ -53,14 +57,8 @@ EXPRESSIONS: dict[str, dict[str, str]] = {
     "softshrink": {"self": "where(abs(self) > lambd, g, zeros_like(g))"},
     "hardshrink": {"self": "where(abs(self) > lambd, g, zeros_like(g))"},
     "leaky_relu": {"self": "where(self > 0, g, g * negative_slope)"},
-    "elu": {
-        "self": "where(self > 0, g * scale, g * (alpha * scale * input_scale * "
-        "exp(self * input_scale)))"
-    },
-    "celu": {
-        "self": "where(self > 0, g * scale, g * (alpha * scale * input_scale * "
-        "exp(self * input_scale)))"
-    },
+    "elu": _ELU,
+    "celu": _ELU,
     "softmax": {"self": "result * (g - sum(g * result, dim=dim, keepdim=True))"},
     "log_softmax": {"self": "g - exp(result) * sum(g, dim=dim, keepdim=True)"},
     "logsumexp": {"self": "g * exp(self - result)"},
@@ -77,6 +75,12 @@ _LARGEST = {"self": "each element of grad, added to the largest of its window"}
 _RESIZED = {"self": "each element of grad, added to those it was computed from, with the same "
 "weights"}
 _AVERAGED = ", n: how many are averaged, or 1"
+_NORM = {
+    "input": "rstd · (h − mean(h) − x̂ · mean(h · x̂)), with h = grad · weight and "
+    "x̂ = (input − mean) · rstd",
+    "weight": "sum(grad · x̂)", "bias": "sum(grad)",
+}  # fmt: skip
+_PIECES = {"self": "cat(gradients of the pieces, dim)"}
 TEXTS: dict[str, dict[str, str]] = {
     "max": _SHARE, "min": _SHARE, "median": _SHARE, "nanmedian": _SHARE,
     "amax": _SHARE_ALONG, "amin": _SHARE_ALONG,
@@ -155,31 +159,17 @@ TEXTS: dict[str, dict[str, str]] = {
     "prod_dim": {"self": "grad · (product of all other elements of self along dim)"},
     "cat": {"tensors": "the piece of grad along dim that this input contributed"},
     "stack": {"tensors": "the slice of grad along dim at the index of this input"},
-    "split": {"self": "cat(gradients of the pieces, dim)"},
-    "split_with_sizes": {"self": "cat(gradients of the pieces, dim)"},
-    "unsafe_split": {"self": "cat(gradients of the pieces, dim)"},
-    "unsafe_split_with_sizes": {"self": "cat(gradients of the pieces, dim)"},
+    "split": _PIECES, "split_with_sizes": _PIECES, "unsafe_split": _PIECES,
+    "unsafe_split_with_sizes": _PIECES,
     "unbind": {"self": "stack(gradients of the pieces, dim)"},
     "convolution": {
         "input": "transposed convolution of grad with weight",
         "weight": "sum over positions of grad · input, for each offset of the kernel",
         "bias": "sum(grad) over all dimensions but the channels",
     },
-    "native_layer_norm": {
-        "input": "rstd · (h − mean(h) − x̂ · mean(h · x̂)), with h = grad · weight and "
-        "x̂ = (input − mean) · rstd",
-        "weight": "sum(grad · x̂)", "bias": "sum(grad)",
-    },
-    "native_batch_norm": {
-        "input": "rstd · (h − mean(h) − x̂ · mean(h · x̂)), with h = grad · weight and "
-        "x̂ = (input − mean) · rstd; in eval mode rstd · h",
-        "weight": "sum(grad · x̂)", "bias": "sum(grad)",
-    },
-    "native_group_norm": {
-        "input": "rstd · (h − mean(h) − x̂ · mean(h · x̂)), with h = grad · weight and "
-        "x̂ = (input − mean) · rstd",
-        "weight": "sum(grad · x̂)", "bias": "sum(grad)",
-    },
+    "native_layer_norm": _NORM,
+    "native_batch_norm": _NORM | {"input": _NORM["input"] + "; in eval mode rstd · h"},
+    "native_group_norm": _NORM,
     "nll_loss": {"self": "−grad · weight[target] / total_weight at each row's target, else 0 "
                  "(with reduction='sum' or 'none' not divided)"},
     "nll_loss_2d": {"self": "−grad · weight[target] / total_weight at the target of each "
