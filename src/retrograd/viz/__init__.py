@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from retrograd._later import later
+from retrograd._later import later as _later
 
 if TYPE_CHECKING:
     from retrograd.viz._difference import difference
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from retrograd.viz._report import Report
     from retrograd.viz._sparsity import sparsity
 else:  # loaded on first use: each needs modules that the others do not
-    __getattr__, __dir__ = later(__name__, names={
+    __getattr__, __dir__ = _later(__name__, names={
         "Report": "viz._report", "difference": "viz._difference", "draw": "viz._draw",
         "explore": "viz._explore", "gradient_flow": "viz._flow", "jvp": "viz._explore",
         "recording": "viz._recording", "sparsity": "viz._sparsity",
