@@ -551,3 +551,285 @@ def test_truth_of_complex_numbers_and_searches_of_nothing() -> None:
     assert torch.searchsorted(nothing, torch.ones(2, device=DEVICE)).tolist() == [0, 0]
     rows = torch.nonzero_static(torch.ones(0, 2, device=DEVICE), size=1)
     assert rows.tolist() == [[-1, -1]]
+
+
+# -- one function for several operations -----------------------------------------------------
+
+
+def count_calls(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The names of the compiled functions that are called from now on."""
+    from retrograd.devices import _calls, _fused
+
+    called: list[str] = []
+    for kind in (_calls.Call, _fused.Fused):
+        def noted(self: Any, *args: Any, call: Any = kind.__call__) -> Any:
+            called.append(getattr(self, "name", None) or self.operation.name)
+            return call(self, *args)
+
+        monkeypatch.setattr(kind, "__call__", noted)
+    return called
+
+
+def test_the_rules_of_a_node_and_sums_of_gradients_are_one_function(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def gradients(device: str) -> Any:
+        x = torch.tensor([0.5, -1.0, 2.0], device=device, requires_grad=True)
+        y = torch.tensor([[0.25], [0.75]], device=device, requires_grad=True)  # is broadcast
+        z = x
+        for _ in range(3):
+            z = (z * y).tanh()
+        total = z.sum()
+        return total, torch.autograd.grad(total, (x, y), retain_graph=True), (x, y)
+
+    expected = gradients("cpu")[1]
+    total, found, inputs = gradients(DEVICE)
+    for a, b in zip(expected, found, strict=True):
+        assert torch.allclose(b.cpu(), a, rtol=1e-6)
+    called = count_calls(monkeypatch)
+    again = torch.autograd.grad(total, inputs)
+    assert called == ["TanhBackward0", "MulBackward0"] * 3
+    for a, b in zip(found, again, strict=True):
+        assert a.tolist() == b.tolist()
+
+
+def test_hooks_see_the_gradient_of_one_use_where_others_are_summed() -> None:
+    def seen(device: str) -> list[Any]:
+        x = torch.tensor([0.5, -0.75, 0.25], device=device, requires_grad=True)
+        notes: list[Any] = []
+        z = x * 2
+        first, second = z.tanh(), z.exp()
+        first.grad_fn.register_hook(lambda given, _: notes.append(given[0].tolist()))
+        second.grad_fn.register_hook(lambda given, _: notes.append(given[0].tolist()))
+        z.register_hook(lambda g: notes.append(g.tolist()))
+        x.register_hook(lambda g: g * 2)
+        (first * second * z).sum().backward()
+        wanted = torch.autograd.grad((z * z).sum() + z.sum(), [z])[0]
+        return [*notes, x.grad.tolist(), wanted.tolist()]
+
+    expected, found = seen("cpu"), seen(DEVICE)
+    assert len(found) == len(expected) == 6
+    for a, b in zip(expected, found, strict=True):
+        assert b == pytest.approx(a, rel=1e-5)
+
+
+def test_a_number_that_changes_compiles_no_rule_again() -> None:
+    x = made([1.0, 2.0], requires_grad=True)
+    sizes = []
+    for number in (1.5, 2.5, 3.5):
+        y = x * number
+        assert torch.autograd.grad(y.sum(), x)[0].tolist() == [number, number]
+        sizes.append(len(y.grad_fn.asked.calls))
+    assert sizes[0] == sizes[1] == sizes[2]
+
+
+@pytest.mark.parametrize("draw", [
+    lambda x: F.dropout(x, 0.5), lambda x: F.alpha_dropout(x, 0.5, True),
+    lambda x: F.rrelu(-x, training=True), lambda x: F.gumbel_softmax(x, dim=0),
+    lambda x: F.scaled_dot_product_attention(x.view(1, 8, 8), x.view(1, 8, 8), x.view(1, 8, 8),
+                                             dropout_p=0.5),
+])  # fmt: skip
+def test_functions_that_draw_numbers_draw_others_each_time(draw: Any) -> None:
+    results = []
+    for device in ("cpu", DEVICE):
+        torch.manual_seed(5)
+        x = torch.linspace(0.5, 1, 64).to(device).requires_grad_()
+        for _ in range(3):
+            y = draw(x)
+            results.append([*y.flatten().tolist(), *torch.autograd.grad(y.sum(), x)[0].tolist()])
+    for a, b in zip(results[:3], results[3:], strict=True):
+        assert b == pytest.approx(a, rel=1e-5, abs=1e-6)
+    assert results[3] != results[4] != results[5]
+
+
+def test_composites_are_one_function(monkeypatch: pytest.MonkeyPatch) -> None:
+    x = torch.linspace(-2, 2, 12).view(3, 4)
+    there = x.to(DEVICE)
+    F.softmax(there, dim=1)
+    called = count_calls(monkeypatch)
+    assert torch.allclose(F.softmax(there, dim=1).cpu(), F.softmax(x, dim=1))
+    assert called == ["softmax"]
+
+
+def test_threads_compute_on_a_device_at_once() -> None:
+    import threading
+
+    found: dict[int, Any] = {}
+
+    def work(number: int) -> None:
+        x = torch.full((4,), number / 4, device=DEVICE, requires_grad=True)
+        for _ in range(10):
+            x.grad = None
+            (x * x).tanh().sum().backward()
+        found[number] = x.grad.tolist()
+
+    threads = [threading.Thread(target=work, args=(i,)) for i in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    for i in range(6):
+        slope = i / 2 * (1 - np.tanh((i / 4) ** 2) ** 2)
+        assert found[i] == pytest.approx([slope] * 4, rel=1e-5)
+
+
+# -- tools -----------------------------------------------------------------------------------
+
+
+def test_jacobians_and_hessians_of_functions_on_a_device() -> None:
+    x = torch.tensor([0.5, 1.0, -0.25])
+    for transform in (torch.func.jacrev, torch.func.jacfwd):
+        expected = transform(lambda a: (a * a).tanh())(x)
+        assert torch.allclose(transform(lambda a: (a * a).tanh())(x.to(DEVICE)).cpu(), expected)
+    expected = torch.func.hessian(lambda a: (a * a).tanh().sum())(x)
+    found = torch.func.hessian(lambda a: (a * a).tanh().sum())(x.to(DEVICE))
+    assert found.device == HERE
+    assert torch.allclose(found.cpu(), expected, atol=1e-6)
+
+
+def test_anomaly_mode_says_where_a_nan_comes_from() -> None:
+    x = made([0.0, 1.0], requires_grad=True)
+    with (
+        torch.autograd.set_detect_anomaly(True),
+        pytest.raises(RuntimeError, match="'SqrtBackward0' returned nan values") as caught,
+    ):
+        (x.sqrt() * 0).sum().backward()
+    assert "  0/0 at element [0]: sqrt has infinite slope at 0." in caught.value.__notes__
+
+
+def test_explain_and_pictures_are_those_of_the_cpu() -> None:
+    from retrograd import viz
+
+    def texts(device: str) -> list[str]:
+        torch.manual_seed(0)
+        x = torch.tensor([1.0, 2.0, 3.0], device=device, requires_grad=True)
+        loss = (x * x).tanh().sum()
+        net = nn.Sequential(nn.Linear(3, 4), nn.Tanh(), nn.Linear(4, 1)).to(device)
+        optimizer = torch.optim.Adam(net.parameters())
+        given = torch.ones(5, 3, device=device)
+        net(given).mean().backward()
+        with viz.gradient_flow(net) as flow:
+            net(given).mean().backward()
+        with viz.recording() as story:
+            net(given).mean().backward()
+        return [str(torch.autograd.explain(x, loss)), str(torch.autograd.explain(x)),
+                str(torch.autograd.explain(net, net(given).mean(), optimizer=optimizer)),
+                str(flow), str(viz.draw(loss)), type(story).__name__]  # fmt: skip
+
+    assert texts(DEVICE) == texts("cpu")
+
+
+def test_the_profiler_names_operations_and_nodes() -> None:
+    from retrograd import profiler
+
+    x = made([1.0, 2.0], requires_grad=True)
+    with profiler.profile() as profile:
+        (x * x).tanh().sum().backward()
+    names = {event.key for event in profile.key_averages()}
+    assert {"aten::mul", "aten::tanh", "aten::sum", "MulBackward0", "TanhBackward0"} <= names
+
+
+# -- errors ----------------------------------------------------------------------------------
+
+
+def test_an_interrupt_moves_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    import jax
+
+    net = nn.Sequential(nn.Linear(2, 2), nn.BatchNorm1d(2), nn.BatchNorm1d(2))
+    net(torch.ones(3, 2)).sum().backward()
+    before = {name: p._data for name, p in net.named_parameters()}
+    buffers = dict(net.named_buffers())
+    device_put = jax.device_put
+    for last in (0, 3, 7, 13, 17):  # of the 12 parameters and gradients, and 6 buffers
+        left = [last]
+
+        def put(*args: Any, left: list[int] = left) -> Any:
+            left[0] -= 1
+            if left[0] < 0:
+                raise KeyboardInterrupt
+            return device_put(*args)
+
+        monkeypatch.setattr(jax, "device_put", put)
+        with pytest.raises(KeyboardInterrupt):
+            net.to(DEVICE)
+        assert left == [-1]
+        assert all(p._data is before[name] for name, p in net.named_parameters())
+        assert all(p.grad.device == torch.device("cpu") for p in net.parameters())
+        assert all(x is buffers[name] for name, x in net.named_buffers())
+    monkeypatch.undo()
+    net.to(DEVICE)
+    assert {x.device for x in (*net.parameters(), *net.buffers())} == {HERE}
+
+
+def test_gradients_and_indices_of_another_device_are_refused() -> None:
+    x = made([1.0, 2.0], requires_grad=True)
+    with pytest.raises(RuntimeError, match="assigned grad has data located on a different device"):
+        x.grad = torch.ones(2)
+    with pytest.raises(RuntimeError, match=r"index 0 - expected device xla:cpu:0 but got cpu"):
+        (x * 2).backward(torch.ones(2))
+    with pytest.raises(RuntimeError, match="indices should be either on cpu or on the same device"):
+        torch.ones(2)[made([0, 1])]
+    assert x.detach()[torch.tensor([1, 0])].tolist() == [2.0, 1.0]
+    assert x.grad is None
+
+
+def test_files_are_not_loaded_to_a_device_that_is_not_there() -> None:
+    file = io.BytesIO()
+    torch.save({"x": made([1.0, 2.0])}, file)
+    for place, words in (("cuda", r"device 'cuda' is not available: .*'jax\[cuda12\]'"),
+                         ("xla:cpu:3", "there is no device 'xla:cpu:3': there is one of this"),
+                         ("gpu", "Expected one of cpu, cuda")):  # fmt: skip
+        file.seek(0)
+        with pytest.raises(RuntimeError, match=words):
+            torch.load(file, map_location=place)
+    file.seek(0)
+    assert torch.load(file, map_location=DEVICE)["x"].device == HERE
+
+
+def test_a_driver_that_does_not_fit(monkeypatch: pytest.MonkeyPatch) -> None:
+    import importlib.util
+
+    import jax
+
+    from retrograd.devices import _platforms
+
+    def refused(platform: Any) -> Any:
+        raise RuntimeError("Unable to initialize backend 'cuda': CUDA driver version is "
+                           "insufficient for CUDA runtime version")  # fmt: skip
+
+    found = importlib.util.find_spec
+    monkeypatch.setattr(importlib.util, "find_spec",
+                        lambda name: found("jax" if name == "jax_plugins" else name))  # fmt: skip
+    monkeypatch.setattr(jax, "devices", refused)
+    monkeypatch.setattr(_platforms, "_devices", {})
+    monkeypatch.setattr(_platforms, "_refused", {})
+    assert not torch.cuda.is_available()
+    with pytest.raises(RuntimeError, match=r"no driver that fits\. JAX says: .*driver version "
+                                           r"is insufficient.*nvidia-smi.*Use device='cpu'"):
+        torch.ones(2, device="cuda")
+
+
+def test_out_of_memory_in_an_operation_and_in_a_backward_pass(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    import jax
+
+    from retrograd.devices import _calls, _fused
+
+    x = made([1.0, 2.0, 3.0], requires_grad=True)
+    y = x.tanh()
+    torch.autograd.grad(y.sum(), x, retain_graph=True)
+
+    def full(*args: Any) -> Any:
+        raise jax.errors.JaxRuntimeError("RESOURCE_EXHAUSTED: Out of memory allocating 9 bytes")
+
+    for call in [*_calls._calls.values(), *y.grad_fn.asked.calls.values()]:
+        if isinstance(call, (_calls.Call, _fused.Fused)):
+            monkeypatch.setattr(call, "function", full)
+    with pytest.raises(torch.OutOfMemoryError, match="xla:cpu:0 is out of memory"):
+        x.tanh()
+    with pytest.raises(torch.OutOfMemoryError, match="xla:cpu:0 is out of memory"):
+        torch.autograd.grad(y.sum(), x)
+    monkeypatch.undo()
+    assert x.grad is None
+    assert x.tanh().tolist() == y.tolist()

@@ -53,6 +53,24 @@ def test_without_jax_it_says_what_to_install() -> None:
     assert text.startswith("tensors on a device need JAX, which is not installed: pip install 'ret")
 
 
+@needs_jax
+def test_a_jax_that_cannot_be_imported(tmp_path: Path) -> None:
+    (tmp_path / "jax.py").write_text("raise RuntimeError('jaxlib is version 0.1, but jax needs 9')")
+    text = run("-c", f"import sys; sys.path.insert(0, {str(tmp_path)!r})\nimport retrograd\n"
+                     "try: retrograd.ones(2, device='xla:cpu')\n"
+                     "except ImportError as error: print(error)")  # fmt: skip
+    assert "cannot be imported: jaxlib is version 0.1, but jax needs 9. Install versions" in text
+
+
+def test_without_jax_there_is_no_gpu() -> None:
+    text = run("-c", "import sys; sys.modules['jax'] = None\nimport retrograd\n"
+                     "print(retrograd.cuda.is_available())\n"
+                     "try: retrograd.ones(2, device='cuda')\n"
+                     "except ModuleNotFoundError as error: print(error)")  # fmt: skip
+    assert text.startswith("False\ntensors on a device need JAX, which is not installed")
+    assert "pip install 'jax[cuda12]'" in text
+
+
 def test_names_of_devices() -> None:
     assert repr(torch.device("xla:cpu")) == "device(type='xla:cpu')"
     assert repr(torch.device("xla:cpu:1")) == "device(type='xla:cpu', index=1)"

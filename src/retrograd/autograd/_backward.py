@@ -141,6 +141,7 @@ def root_of(i: int, output: Any, recorded: bool, g: Any = None, batched: bool = 
     known = output if plain else described(output)
     data, own = getattr(known, "_data", None), g._data
     fits = data is not None and not batched and own.shape == data.shape and own.dtype == data.dtype
+    fits = fits and isinstance(own, Lifted) is isinstance(data, Lifted)
     if known is not None and not fits:
         _check_gradient(i, known, g, batched)
         if g.dtype != known.dtype:
@@ -195,6 +196,11 @@ def _check_gradient(i: int, output: Any, g: Any, batched: bool) -> None:
                 "batched, consider using vmap."
             )
         raise RuntimeError(f"Mismatch in shape: {mismatch}")
+    on_devices = isinstance(g._data, Lifted) or isinstance(getattr(output, "_data", None), Lifted)
+    if on_devices and g.device != output.device:
+        raise RuntimeError(
+            f"invalid gradient at index {i} - expected device {output.device} but got {g.device}"
+        )
     if g.dtype.is_complex != output.dtype.is_complex:
         raise RuntimeError(
             "For complex Tensors, both grad_output and output are required to have the same dtype. "
@@ -485,7 +491,10 @@ def _gradients(
         elif g is not None and not recorded:  # others may hold the same array
             leaf = getattr(targets[i], "_data", None)
             like = leaf if isinstance(leaf, Lifted) else None  # which may be on a device
-            g = copies.clone(g).as_gradient() if isinstance(g, Lifted) else arrays.owned(g, like)
+            if isinstance(g, Lifted):
+                g = (g if g.copied_on_write else copies.clone(g)).as_gradient()
+            else:
+                g = arrays.owned(g, like)
             g = wrap(g)
         if g is not None and getattr(targets[i], "_differentiated", None) is not None:
             g = targets[i]._with(g)

@@ -11,6 +11,7 @@ from retrograd.autograd._engine import Root
 from retrograd.autograd._levels import as_tensor, is_of, opened
 from retrograd.autograd._wrap import wrap
 from retrograd.ops._batching import Batched, BatchLevel
+from retrograd.ops._lifted import device_value
 from retrograd.ops._operation import TensorLike
 
 
@@ -62,7 +63,8 @@ def standard_basis(tensors: Sequence[Any], first: int = 0, count: int | None = N
     parts, begin = [], 0
     for x, size in zip(tensors, sizes, strict=True):
         part = arrays.eye(rows, size, first - begin, dtype=x._data.dtype)
-        parts.append(wrap(part.reshape(rows, *x.shape)))
+        part, place = part.reshape(rows, *x.shape), device_value(x)
+        parts.append(wrap(part if place is None else place.placed(part)))
         begin += size
     return parts
 

@@ -251,7 +251,8 @@ class Variable(TensorLike):
         if value is self:
             raise RuntimeError("can't assign Variable as its own grad")
         known: Any = value
-        dtype = (known._values() if type(value) in SPARSE else known)._data.dtype
+        data = (known._values() if type(value) in SPARSE else known)._data
+        dtype = data.dtype
         if dtype != self._data.dtype:
             given = arrays.dtypes.from_numpy_dtype(dtype)
             short = {"float64": "double", "float32": "float", "float16": "half"}
@@ -262,6 +263,13 @@ class Variable(TensorLike):
                 "can set the tensor's grad_dtype attribute with a specific dtype, or None to allow "
                 "any dtype. Set grad_dtype with caution. Diverging the dtypes of a tensor and its "
                 "gradient may break downstream systems that assume they match."
+            )
+        on_devices = isinstance(data, Lifted) or isinstance(self._data, Lifted)
+        if on_devices and value.device != self.device:
+            raise RuntimeError(
+                "assigned grad has data located on a different device: it is on "
+                f"{value.device}, and the tensor on {self.device}. Move it with "
+                ".to(tensor.device) first."
             )
         if tuple(known.shape) != self._data.shape:
             raise RuntimeError(

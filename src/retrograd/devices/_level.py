@@ -81,6 +81,10 @@ class DeviceLevel(Level):
                     place = x._data.memory.place
                 elif arrays.is_raw(x._data) and x._data.ndim:
                     other = "cpu"
+        if place is None and other is not None:  # then what is on a device is an option
+            raise RuntimeError(
+                "indices should be either on cpu or on the same device as the indexed tensor (cpu)"
+            )
         if place is not None and other is not None:
             raise two_devices(place, other)
 

@@ -25,11 +25,19 @@ def jax() -> Any:
         )
     from retrograd.compiler import xla
 
+    try:
+        importlib.import_module("jax")
+    except (ImportError, RuntimeError) as error:  # the latter for a jaxlib of another version
+        raise ImportError(
+            f"tensors on a device need JAX, which is installed but cannot be imported: {error}. "
+            f"Install versions of jax and jaxlib that fit each other: {INSTALL} --upgrade"
+        ) from error
     xla.load()
     return importlib.import_module("jax")
 
 
 _devices: dict[str, list[Any]] = {}
+_refused: dict[str, str] = {}  # for types of which there are no devices, what JAX says
 
 
 def all_of(kind: str) -> list[Any]:
@@ -46,8 +54,8 @@ def everywhere(kind: str) -> list[Any]:
     for platform in PLATFORMS[kind]:
         try:
             found += jax().devices(platform)
-        except RuntimeError:  # JAX's words for a platform that is not there
-            continue
+        except RuntimeError as error:  # JAX knows no such platform, or could not start it
+            _refused[kind] = str(error)
     return found
 
 
@@ -81,10 +89,18 @@ def device_of(kind: str, index: int | None) -> Any:
     if kind in _PLUGINS and not count(kind):
         needs = {"cuda": "'jax[cuda12]'", "tpu": "'jax[tpu]'"}[kind]
         missing = any(importlib.util.find_spec(x) is None for x in ("jax", _PLUGINS[kind]))
-        why = f"{INSTALL} {needs}" if missing else "JAX finds no such hardware, or no driver for it"
+        if missing:
+            why = f"({INSTALL} {needs})"
+        else:
+            report = "nvidia-smi" if kind == "cuda" else "the logs of the TPU"
+            why = (
+                "through JAX, which finds no such hardware, or no driver that fits. JAX says: "
+                f"{_refused.get(kind, 'nothing')!r}. To find out more: python -c \"import jax; "
+                f"jax.devices('{kind}')\" and {report}"
+            )
         raise RuntimeError(
             f"device '{kind}' is not available: retrograd computes on the CPU with NumPy, and on "
-            f"other devices with XLA ({why}). Use device='cpu', or leave it out."
+            f"other devices with XLA {why}. Use device='cpu', or leave it out."
         )
     found = all_of(kind)
     number = current(kind) if index is None else index

@@ -112,6 +112,7 @@ class DeviceValue(Lifted):
 
     __slots__ = ("_kind", "_layout", "dtype", "memory", "shape", "steps")
 
+    copied_on_write = True
     level: Any
     shape: tuple[int, ...]
     dtype: Any

@@ -142,6 +142,7 @@ class Module(CallableModule):
         modules: list[Any] = [*self.modules()] if recurse else [self]
         parameters = [p for module in modules for p in module._parameters.values() if p is not None]
         before = [(p, p._data, p.grad) for p in parameters]
+        buffers_before = [(module, {**module._buffers}) for module in modules]
         try:
             with no_grad():
                 for p in parameters:
@@ -152,12 +153,14 @@ class Module(CallableModule):
                     (module, name, fn(buffer)) for module in modules
                     for name, buffer in module._buffers.items() if buffer is not None
                 ]  # fmt: skip
-        except BaseException:  # nothing is left half done, as where a device has no memory left
+            for module, name, buffer in buffers:
+                module._buffers[name] = buffer
+        except BaseException:  # nothing is half moved if memory runs out, or at an interrupt
             for p, data, grad in before:
                 p._data, p.grad = data, grad
+            for module, kept in buffers_before:
+                module._buffers.update(kept)
             raise
-        for module, name, buffer in buffers:
-            module._buffers[name] = buffer
         return self
 
     def to(self, *args: Any, **kwargs: Any) -> Self:

@@ -57,6 +57,8 @@ class Lifted:
     # Tensors that are nothing more. What elementwise operations do to it depends on no mode. Kinds
     # of values that may be bare have a slot for it.
     bare_dtype: Any = None
+    # Whether ``as_gradient`` gives a value that can be written without a change to this one.
+    copied_on_write: ClassVar[bool] = False
     operations: ClassVar[dict[str, Any]] = {}  # by NumPy's names; supplied by ``operators``
     device_level: ClassVar[Any] = None  # of values on devices; supplied by ``devices``
 

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 from retrograd import arrays
+from retrograd.ops._lifted import bare
 
 
 class Amount(NamedTuple):
@@ -34,7 +35,8 @@ def amount_of(g: Any) -> Amount:
 
 
 def norm_of(g: Any) -> float:
-    """The Euclidean norm of a raw array, in double precision."""
+    """The Euclidean norm of a raw array, or of a value on a device, in double precision."""
+    g = bare(g)
     flat = arrays.cast(abs(g) if g.dtype.kind == "c" else g, arrays.float64).ravel()
     squares = float(flat @ flat)
     if 1e-200 < squares < math.inf or not flat.size:

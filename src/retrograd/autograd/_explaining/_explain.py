@@ -22,7 +22,7 @@ from retrograd.autograd._explaining._singular import cause
 from retrograd.autograd._explaining._words import ENDS, Explanation, Part, Path, Step
 from retrograd.autograd._node import FREED, NOWHERE, Node
 from retrograd.autograd._wrap import wrap
-from retrograd.ops._lifted import Lifted
+from retrograd.ops._lifted import Lifted, device_value
 
 FROZEN = ("changed_in_place", "not_scalar")  # reasons that hold with and without a ``.grad``
 
@@ -74,7 +74,8 @@ def explain(
     """
     if not is_tensor(tensor) and not is_module(tensor):
         raise TypeError(f"explain() takes a Tensor or a Module, but got {type(tensor).__name__}")
-    if modes.levels or isinstance(getattr(tensor, "_data", None), Lifted):
+    data = getattr(tensor, "_data", None)
+    if modes.levels or (isinstance(data, Lifted) and device_value(data) is not data):
         raise RuntimeError(
             "explain() was called inside a function that is being transformed. Call it outside, on "
             "a loss computed without the transform."

@@ -16,6 +16,7 @@ from retrograd.autograd._explaining import _facts as facts
 from retrograd.autograd._explaining._paths import in_order, reachable
 from retrograd.autograd._node import FREED, Node
 from retrograd.autograd._operation_node import OperationNode
+from retrograd.ops._lifted import bare, device_value
 from retrograd.ops._operation import Singular
 
 HIDES = "`where`, or a factor of 0, hides the value, not its gradient."
@@ -42,9 +43,9 @@ def points(node: Node, gradient: Any = None) -> Iterator[Point]:
         return
     for singular in node.operation.singular:
         value = node.saved[3 * node.operation.saves.index(singular.name)]
-        if not arrays.is_raw(value):
+        if device_value(value) is None and not arrays.is_raw(value):
             continue
-        value = arrays.asarray(value)
+        value = arrays.asarray(bare(value))
         hit = arrays.asarray(sum(_equal(value, x) for x in singular.at)) != 0
         if not arrays.any(hit):
             continue
