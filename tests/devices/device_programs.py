@@ -673,6 +673,47 @@ def test_threads_compute_on_a_device_at_once() -> None:
         assert found[i] == pytest.approx([slope] * 4, rel=1e-5)
 
 
+def test_a_training_step_copies_nothing_from_the_device(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Net(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.embedding = nn.Embedding(11, 8)
+            self.norm, self.projection = nn.LayerNorm(8), nn.Linear(8, 24)
+            self.convolution, self.batch_norm = nn.Conv1d(8, 8, 1), nn.BatchNorm1d(8)
+            self.head = nn.Linear(8, 11)
+
+        def forward(self, ids: Any) -> Any:
+            x = self.embedding(ids)
+            q, k, v = self.projection(self.norm(x)).split(8, 2)
+            q, k, v = (z.view(*z.shape[:2], 2, 4).transpose(1, 2) for z in (q, k, v))
+            y = F.scaled_dot_product_attention(q, k, v, is_causal=True).transpose(1, 2)
+            x = x + y.reshape(x.shape)
+            return self.head(self.batch_norm(self.convolution(x.transpose(1, 2))).transpose(1, 2))
+
+    net = Net().to(DEVICE)
+    optimizer = torch.optim.AdamW(net.parameters())
+    ids = torch.randint(0, 11, (2, 6)).to(DEVICE)
+
+    def step() -> Any:
+        optimizer.zero_grad()
+        loss = F.cross_entropy(net(ids[:, :-1]).flatten(0, 1), ids[:, 1:].flatten())
+        loss.backward()
+        nn.utils.clip_grad_norm_(net.parameters(), 1.0)
+        optimizer.step()
+        return loss
+
+    step()
+    from retrograd.devices._values import DeviceValue
+
+    def refused(self: Any) -> Any:
+        raise AssertionError("a value is copied to the CPU")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(DeviceValue, "host", property(refused))
+        loss = step()
+    assert 0 < loss.item() < 10
+
+
 # -- tools -----------------------------------------------------------------------------------
 
 

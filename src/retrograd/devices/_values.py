@@ -184,6 +184,10 @@ class DeviceValue(Lifted):
         return found
 
     @property
+    def parts(self) -> tuple[Any, ...]:
+        return ()  # a copy on the CPU is none
+
+    @property
     def shared(self) -> Any:
         return None
 

@@ -277,7 +277,7 @@ def batches_of(x: Any) -> list[BatchLevel]:
     while isinstance(x, Lifted):
         if isinstance(x, Batched) and not x.same:
             results.insert(0, x.level)
-        x = raw(x.inner)
+        x = raw(x.layout)
     return results
 
 

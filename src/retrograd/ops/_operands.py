@@ -99,7 +99,7 @@ def is_differentiated(x: Any) -> bool:
             return False
         if data.moves:
             return True
-        x = data.inner
+        x = data.layout
 
 
 def code_of(function: Callable[..., Any]) -> Any:

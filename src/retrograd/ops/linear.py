@@ -78,7 +78,7 @@ def viewable(x: Any, size: Sequence[int]) -> bool:
     """Whether the elements of a value can be seen in another shape without copying."""
     data, size = raw(x), tuple(size)
     while isinstance(data, Lifted):
-        data, size = raw(data.inner), data.inside(size)
+        data, size = raw(data.layout), data.inside(size)
     return arrays.view_as_shape(data, size) is not None
 
 
