@@ -92,7 +92,9 @@ def _select(line: Line, args: list[Code], number: Number) -> Code | None:
     if not _is_array(x) or type(index) is not int or type(dim) is not int:
         return None
     if len(x.shape) == 1:
-        return Code(f"{atom(args[0])}[{index}, ...]")  # a view of one element, and not a number
+        # A number is several times as fast as a view of one element. Integers would warn if they
+        # overflow, which arrays of them do not.
+        return Code(f"{atom(args[0])}[{index}{'' if x.dtype.kind in 'fc' else ', ...'}]")
     return Code(f"{atom(args[0])}[{':, ' * (dim % len(x.shape))}{index}]")
 
 
