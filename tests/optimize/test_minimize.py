@@ -395,3 +395,13 @@ def test_limits_that_may_hold_or_not_are_refused(p: float) -> None:
     by_constraint = minimize(f, np.array([0.1, 0.2]), constraints=constraint, **given)
     with pytest.raises(RuntimeError, match="cannot be told whether constraint 0 is held"):
         by_constraint.x.sum().backward()
+
+
+def test_a_function_that_is_nan_at_its_solution_has_no_derivative() -> None:
+    # the gradient is a number, since the derivative of log(u) is 1 / u, for negative u as well
+    a = torch.tensor(1.0, dtype=torch.float64, requires_grad=True)
+    start = torch.zeros(1, dtype=torch.float64)
+    with np.errstate(invalid="ignore"):
+        result = minimize(lambda x: torch.log(-a - x * x).sum(), start)
+    with pytest.raises(RuntimeError, match="infinite or NaN at its solution"):
+        result.x.sum().backward()

@@ -105,7 +105,9 @@ class Minimization(Problem):
     def _check(self, z: Tensor, tree: Any) -> None:
         _, bounds, data = tree
         x = z[: self.point.count].detach()
-        g = grad(self.objective)(x, tree)
+        g, value = grad_and_value(self.objective)(x, tree)
+        if not bool(value.isfinite()):
+            raise RuntimeError(f"{self.name}: the function is infinite or NaN at its solution.")
         size = float(g.abs().max()) if g.numel() else 0.0
         if self.constraints:
             for c, own, m in zip(
