@@ -19,8 +19,8 @@ from retrograd.func._trees import flatten
 from retrograd.ops._operation import raw
 from retrograd.tensor._tensor import Tensor
 
-# How many calls are eager. Tracing takes about as long as so many of them, so that a solve takes at
-# most twice as long as with the better choice, wherever it ends.
+# How many calls of a first solve are eager. Tracing takes about as long as so many of them, so that
+# a solve takes at most twice as long as with the better choice, wherever it ends.
 CALLS = {"value": 50, "gradient": 12, "matrix": 3}
 LOADING = 0.06  # seconds, for loading the compiler
 
@@ -39,6 +39,19 @@ class Evaluation:
         self._seconds = 0.0
         self.is_program = False
 
+    def comes_again(self) -> None:
+        """Is told that another solve begins with it. Then there will be more, so that the next call
+        is traced."""
+        if self._seconds > 0.0:
+            self._left = 0
+            self._make_program()
+
+    def _make_program(self) -> None:
+        if self._left > 0 or self.is_program:
+            return
+        if "retrograd.compiler" in sys.modules or self._seconds > LOADING:
+            self.function, self.is_program = Plug.compiler().Quiet(self.function), True
+
     def arrays(self, *tensors: Tensor) -> list[Any]:
         """The raw arrays of what the function gives, one after the other."""
         if self.is_program and type(found := self.function.arrays(*tensors)) is list:
@@ -52,10 +65,7 @@ class Evaluation:
         found = self.function(*tensors)
         self._seconds += time.perf_counter() - start
         self._left -= 1
-        if self._left <= 0 and (
-            "retrograd.compiler" in sys.modules or self._seconds > LOADING
-        ):
-            self.function, self.is_program = Plug.compiler().Quiet(self.function), True
+        self._make_program()
         return found
 
     def __reduce__(self) -> Any:

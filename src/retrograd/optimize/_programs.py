@@ -36,7 +36,9 @@ def kept(function: Any, key: Any, make: Callable[[], Callable[..., Any]], kind: 
     if own is None or own.function is not function:
         own = function.__dict__[ATTRIBUTE] = Kept(function)
     found = own.known.get(key)
-    if found is None:
+    if found is not None:
+        found.comes_again()
+    else:
         if len(own.known) >= MOST_KEPT:
             del own.known[next(iter(own.known))]
         found = own.known[key] = Evaluation(make(), kind)
