@@ -12,7 +12,7 @@ another function there (``AT_LEVEL``). It is the same for values on devices
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from operator import attrgetter
 from sys import _getframe
 from typing import Any
@@ -24,6 +24,7 @@ from retrograd._source import known
 from retrograd.autograd._history import become_view, origin
 from retrograd.autograd._node import orders
 from retrograd.autograd._versions import UNCHANGING, Version
+from retrograd.autograd._wrap import wrap
 from retrograd.ops._lifted import run_on_bare
 from retrograd.ops._operation import Operation
 from retrograd.ops._refusals import takes_floats
@@ -395,11 +396,12 @@ def general(op: Operation, setting: Setting = PLAIN) -> Callable[..., Any]:
     check, marked = op.check if setting.checks else None, float32.metadata is not None
     check_floats = not takes_floats(check)
     may_differ = op.dtypes in ("same", "free", "real")  # or must the operands be of one dtype?
+    first_differs, is_view = op.dtypes == "where", op.view
     recordable, single = op.differentiable, op.output_names == ("result",)
     may_cast = op.dtypes == "free"  # and then perhaps to integers, which have no history
     with_number, last = op.number, op.inputs[-1]
     has_rule = [True] * len(op.inputs) if op.joint else [rule is not None for rule in op.rules]
-    fits = op.fits
+    fits, by_shape = op.fits, op.broadcasts and single
     # What to save: the position of an input or of an output, and whose gradients need it.
     plan = [
         (op.inputs.index(name), users) if name in op.inputs
@@ -410,121 +412,160 @@ def general(op: Operation, setting: Setting = PLAIN) -> Callable[..., Any]:
 
     def function(*args: Any, **options: Any) -> Any:
         nonlocal kind
-        if active or op.view:
+        if active or is_view:
             return apply(op, args, options)
         if with_number is not None and type(args[-1]) in (float, int, bool):
             options[last] = args[-1]
             return with_number.function(*args[:-1], **options)  # type: ignore[misc]
         operands = args[0] if several_inputs else args
         raws: list[Any] = []
-        nodes: list[Any] = [None] * len(operands)
-        dtype, recorded, only_floats = None, False, True
-        for i, x in enumerate(operands):
-            if x is None:
-                raws.append(None)
-                continue
-            if not isinstance(x, Tensor):
+        dtype, only_floats, one_dtype = None, True, True
+        for x in operands:
+            if type(x) is not Tensor and not isinstance(x, Tensor):
+                if x is None:
+                    raws.append(None)
+                    continue
                 if len(op.inputs) == 1 and not several_inputs and not hasattr(x, "dtype"):
                     raise wrong_argument(op, x, 0)
                 return apply(op, args, options)
             data = x._data
             own = data.dtype
-            if own is float32 or own is float64:
-                if dtype is None:
-                    dtype = own
-                elif dtype is not own and not may_differ:
+            if own is not dtype:
+                if own is float32 or own is float64:
+                    if dtype is None:
+                        dtype = own
+                    elif may_differ:
+                        one_dtype = False
+                    else:
+                        return apply(op, args, options)
+                elif (
+                    own.kind in "cfV" or (own.metadata is None) is marked
+                    or not (may_differ or (first_differs and not raws))
+                ):  # fmt: skip
                     return apply(op, args, options)
-            elif (
-                own.kind in "cfV" or (own.metadata is None) is marked
-                or not (may_differ or (i == 0 and op.dtypes == "where"))
-            ):  # fmt: skip
-                return apply(op, args, options)
-            else:
-                only_floats = False
+                else:
+                    only_floats = False
+                    one_dtype = one_dtype and own.kind == "b"
             raws.append(data)
-        if recordable and not (may_cast and casts_to_constant(options)):
-            # The last first, so that the leaf that is named first has the newest node: of leaves
-            # whose gradients wait, that one's is accumulated first, as in PyTorch.
-            for i in range(len(nodes) - 1, -1, -1):
-                x = operands[i]
-                if x is not None and (several_inputs or has_rule[i]):
-                    nodes[i] = node = x._node if x._meta is None else origin(x)
-                    recorded = recorded or node is not None
         for v in options.values():
-            if type(v) is complex:
-                return apply(op, args, options)
+            if type(v) not in PLAIN_OPTIONS:
+                if type(v) is complex:
+                    return apply(op, args, options)
+                one_dtype = False
         if check is not None and (check_floats or not only_floats):
             check(*raws, **options)
         try:
             found = forward(raws, **options) if several_inputs else forward(*raws, **options)
         except (TypeError, ValueError):
             return apply(op, args, options)  # which says what is wrong
-        outputs = found if type(found) is tuple else (found,)
-        if may_cast and recorded:
-            recorded = any([has_derivative(y.dtype) for y in outputs])
-        results = []
-        for y in outputs:
-            result = new(Tensor)
-            result._data = y
+        if type(found) is tuple:
+            returned: Any = tuple([wrap(y) for y in found])
+            results = returned
+        else:
+            returned = result = new(Tensor)
+            result._data = found
             result._meta = result._version_counter = result._node = None
-            results.append(result)
-        if recorded:
-            if kind is None:
-                kind = setting.node_class(op)
-            node = kind()
-            record(node, operands, raws, nodes, options, results, plan, single, fits)
-        return results[0] if type(found) is not tuple else tuple(results)
+            results = (result,)
+        if not recordable or (may_cast and not any_floats(results)):
+            return returned
+        recorded, numbers = False, None
+        nodes: list[Any] = [None] * len(raws)
+        # The last first, so that the leaf that is named first has the newest node: of leaves
+        # whose gradients wait, that one's is accumulated first, as in PyTorch.
+        for i in range(len(raws) - 1, -1, -1):
+            x = operands[i]
+            if x is None or not (several_inputs or has_rule[i]):
+                continue
+            meta = x._meta
+            nodes[i] = node = x._node if meta is None else origin(x)
+            if node is not None:
+                recorded = True
+                if meta is not None and meta.number is not None:
+                    numbers = numbers or [None] * len(raws)
+                    numbers[i] = meta.number
+        if not recorded:
+            return returned
+        if kind is None:
+            kind = setting.node_class(op)
+        node = kind()
+        node.order = next(orders)
+        node.next_nodes = tuple(nodes)
+        node.extras = node.saved = node.outputs = None
+        node.options = options
+        node.infos = infos = tuple([NO_INFO if x is None else (x.shape, x.dtype) for x in raws])
+        if single:
+            results[0]._node = node
+        else:
+            node.outputs = tuple([(r._data.shape, r._data.dtype) for r in results])
+            for i, result in enumerate(results):
+                if has_derivative(result._data.dtype):
+                    result._node = node
+                    result._number = i
+        if plan:
+            node.saved = saved_values(plan, operands, nodes, results)
+        if fits and not (by_shape and one_dtype and all_of_shape(found.shape, infos, nodes)):
+            node.get_extras().fit = tuple([None if i is NO_INFO else i for i in infos])
+        if numbers is not None:
+            node.get_extras().next_numbers = tuple(numbers)
+        frame = _getframe(1)
+        node.code = code = frame.f_code
+        if code is not known.user_code:
+            frame = known.user_frame(frame)
+            node.code = frame.f_code
+        node.lasti = frame.f_lasti
+        return returned
 
     return function
 
 
-def casts_to_constant(options: dict[str, Any]) -> bool:
-    """Whether an operation gives integers or booleans, which have no history."""
-    dtype = options.get("dtype")
-    return dtype is not None and not has_derivative(dtype)
+NO_INFO: Any = ((), None)  # of an operand that is not there
+# Types of options that do not change the dtype of what is computed with float arrays.
+PLAIN_OPTIONS = frozenset({bool, int, float, str, tuple, type(None)})
 
 
-def record(
-    node: Any, operands: Any, raws: list[Any], nodes: list[Any], options: dict[str, Any],
-    results: list[Tensor], plan: list[tuple[int, tuple[int, ...]]], single: bool, fits: bool,
-) -> None:  # fmt: skip
-    """Make ``node`` the node of ``results``."""
-    node.order = next(orders)
-    node.next_nodes = tuple(nodes)
-    node.extras = node.saved = node.outputs = None
-    node.options = options
-    node.infos = infos = tuple([((), None) if x is None else (x.shape, x.dtype) for x in raws])
-    if single:
-        results[0]._node = node
-    else:
-        node.outputs = tuple([(r._data.shape, r._data.dtype) for r in results])
-        for i, result in enumerate(results):
-            if has_derivative(result._data.dtype):
-                result._node = node
-                result._number = i
-    if plan:
-        saved: list[Any] = []
-        for position, users in plan:
-            if position < 0:
-                tensor = results[-1 - position]
+def any_floats(results: Sequence[Tensor]) -> bool:
+    """Whether some of the results have a dtype that gradients can have."""
+    for result in results:  # noqa: SIM110 - any() of a generator takes three times as long
+        if has_derivative(result._data.dtype):
+            return True
+    return False
+
+
+def all_of_shape(shape: Any, infos: Sequence[Any], nodes: Sequence[Any]) -> bool:
+    """Whether all operands that get a gradient have the shape of the result."""
+    for info, node in zip(infos, nodes):  # noqa: B905, SIM110 - strict and all() take time here
+        if node is not None and info[0] != shape:
+            return False
+    return True
+
+
+def saved_values(
+    plan: list[tuple[int, tuple[int, ...]]], operands: Any, nodes: list[Any],
+    results: Sequence[Tensor],
+) -> tuple[Any, ...]:  # fmt: skip
+    """What a node saves: for each value that its rules name, the value, its version counter, and
+    the count. None for an operand that only gradients nobody asks for would need."""
+    saved: list[Any] = []
+    for position, users in plan:
+        if position < 0:
+            tensor = results[-1 - position]
+        else:
+            tensor = operands[position]
+            if tensor is None:
+                saved += UNNEEDED
+                continue
+            for i in users:
+                if nodes[i] is not None:
+                    break
             else:
-                tensor = operands[position]
-                if tensor is None or not any([nodes[i] is not None for i in users]):
-                    saved += (None, UNCHANGING, 0)
-                    continue
-            version = tensor._version_counter or watch(tensor)
-            saved += (tensor._data, version, version.count)
-        node.saved = tuple(saved)
-    if fits:
-        node.get_extras().fit = tuple([info if info[1] is not None else None for info in infos])
-    numbers = [
-        None if n is None or x._meta is None else x._meta.number
-        for n, x in zip(nodes, operands, strict=True)
-    ]
-    if numbers.count(None) != len(numbers):
-        node.get_extras().next_numbers = tuple(numbers)
-    frame = known.user_frame(_getframe(2))
-    node.code, node.lasti = frame.f_code, frame.f_lasti
+                saved += UNNEEDED
+                continue
+        version = tensor._version_counter or watch(tensor)
+        saved += (tensor._data, version, version.count)
+    return tuple(saved)
+
+
+UNNEEDED = (None, UNCHANGING, 0)
 
 
 def by_definition(op: Operation) -> Callable[..., Any]:
