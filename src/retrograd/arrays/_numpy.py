@@ -8,6 +8,7 @@ write its memory.
 
 from __future__ import annotations
 
+import math
 import operator
 import sys
 from collections.abc import Iterable, Sequence
@@ -298,7 +299,7 @@ def sigmoid_into(x: Raw, out: Raw) -> Raw:
 
 def relu(x: Raw) -> Raw:
     if x.size > _MANY and x.dtype in _BITS:  # for which NumPy clips faster than it compares
-        return x.clip(_ZERO[x.dtype], _INFINITY[x.dtype])
+        return _clip(x, _ZERO[x.dtype], _INFINITY[x.dtype])
     return np.maximum(_ZERO.get(x.dtype, 0), x)  # of two zeros, the second: -0.0 stays
 
 
@@ -318,15 +319,24 @@ def where(condition: Raw, x: Raw, y: Raw) -> Raw:
         or getattr(y, "dtype", object) != x.dtype  # None would count as float64
     ):
         return np.where(condition, x, y)
-    # np.where branches on each element. Choosing among bits does not: y ^ ((x ^ y) & all or none).
-    chosen: Raw = np.negative(condition.view(np.int8).astype(bits))
+    # np.where branches on each element. Bits do not: y + (x - y) * (1 or 0), as integers.
     y_bits: Raw = y.view(bits)
-    changed: Raw = x.view(bits) ^ y_bits
-    if changed.shape == chosen.shape:
-        changed &= chosen
+    chosen: Raw = np.subtract(x.view(bits), y_bits)
+    if chosen.shape == condition.shape:
+        np.multiply(chosen, condition, chosen)
     else:
-        changed = changed & chosen
-    return (changed ^ y_bits).view(x.dtype)
+        chosen = np.multiply(chosen, condition)
+    chosen += y_bits
+    return chosen.view(x.dtype)
+
+
+def keep(x: Raw, mask: Raw) -> Raw:
+    """``x`` where ``mask`` holds, zero elsewhere."""
+    bits = _BITS.get(x.dtype)
+    if bits is None or x.size < _MANY or mask.dtype.kind != "b":
+        return np.where(mask, x, _ZERO.get(x.dtype, x.dtype.type(0)))
+    # As a factor of the bits: NaN and infinity times 0 are 0.
+    return np.multiply(x.view(bits), mask).view(x.dtype)
 
 
 def where_positive(x: Raw, y: Raw) -> Raw:
@@ -335,7 +345,7 @@ def where_positive(x: Raw, y: Raw) -> Raw:
     bits = _BITS.get(x.dtype)
     if bits is None or not isinstance(x, np.ndarray) or x.size < _MANY:
         return np.where(y <= zero, zero, x)
-    kept = np.logical_not(y <= zero)  # as a factor of the bits: NaN and infinity times 0 are 0
+    kept = np.logical_not(np.less_equal(y, zero))  # as a factor of the bits, as in ``keep``
     return np.multiply(x.view(bits), kept).view(x.dtype)
 
 
@@ -420,6 +430,8 @@ def _divided(divide: Any, x: Raw, y: Raw) -> Raw:
     return result
 
 
+# The ufunc behind ``np.clip``, which takes twice as long on a small array to come to it.
+_clip: Any = getattr(getattr(getattr(np, "_core", None), "umath", None), "clip", np.clip)
 # NumPy 2.0 makes 0.0 of a -0.0 that is at a bound of zero.
 _CLIP_KEEPS_SIGNS = bool(np.signbit(np.array([-0.0]).clip(0.0, np.inf))[0])
 
@@ -430,12 +442,17 @@ def clip(x: Raw, low: Raw | None, high: Raw | None) -> Raw:
         x = x if low is None else np.maximum(low, x)
         return x if high is None else np.minimum(high, x)
     if x.dtype in _constants:  # for which NumPy takes long to convert numbers
-        return x.clip(*[constant(y, x) if type(y) in (int, float) else y for y in (low, high)])
+        low, high = [constant(y, x) if type(y) in (int, float) else y for y in (low, high)]
+        return x.clip(low, high) if low is None or high is None else _clip(x, low, high)
     return np.clip(x, low, high)
 
 
 def as_value(value: Any, dtype: np.dtype[Any]) -> Raw:
     """A value to fill elements of ``dtype`` with, or the error that it does not fit."""
+    if (type(value) is float or type(value) is int) and dtype in _constants:
+        size = abs(value)
+        if size <= _LARGEST["float32"] or size == math.inf:  # most of what is filled in
+            return np.array(value, dtype)
     value = np.asarray(value)
     kind = dtype.kind
     loses_a_part: Any = value.dtype.kind == "c" and kind not in "bc" and np.any(value.imag)

@@ -96,7 +96,7 @@ round_decimals = elementwise(
 def _share_of_extreme(g: Any, self: Any, other: Any, lost: Any) -> Any:
     """All of ``g`` for the operand that was chosen, half of it if both are equal. If one is NaN,
     both get all of it."""
-    return where(lost, zeros_like(g), where(eq(self, other), g / 2, g))
+    return _except_where(lost, where(eq(self, other), g / 2, g))
 
 
 # NumPy prefers the second of two zeros of different signs, PyTorch the first.
@@ -137,17 +137,17 @@ def _clamp(self: Raw, min: Any = None, max: Any = None) -> Raw:
 
 
 def _clamp_rule(g: Any, self: Any, min: Any, max: Any) -> Any:
-    return where(_within(self, min, max), g, zeros_like(g))
+    return _only_where(_within(self, min, max), g)
 
 
 def _clamp_min_rule(g: Any, self: Any, min: Any, max: Any) -> Any:
     below = lt(self, min)
-    return where(below if max is None else logical_and(lt(min, max), below), g, zeros_like(g))
+    return _only_where(below if max is None else logical_and(lt(min, max), below), g)
 
 
 def _clamp_max_rule(g: Any, self: Any, min: Any, max: Any) -> Any:
     above = gt(self, max)
-    return where(above if min is None else logical_or(lt(max, min), above), g, zeros_like(g))
+    return _only_where(above if min is None else logical_or(lt(max, min), above), g)
 
 
 def _check_clamp(self: Raw, min: Any = None, max: Any = None) -> None:
@@ -171,11 +171,27 @@ clamp_tensor = Elementwise(
     rules={"self": _clamp_rule, "min": _clamp_min_rule, "max": _clamp_max_rule},
     node="ClampBackward0", dtypes="promote", check=_check_clamp_tensor,
 )  # fmt: skip
+
+
+def _only_where(condition: Any, g: Any) -> Any:
+    """``g`` where ``condition`` holds, zero elsewhere."""
+    if isinstance(g, arrays.ndarray) and isinstance(condition, arrays.ndarray):
+        return arrays.keep(g, condition)
+    return where(condition, g, zeros_like(g))
+
+
+def _except_where(condition: Any, g: Any) -> Any:
+    """Zero where ``condition`` holds, ``g`` elsewhere."""
+    if isinstance(g, arrays.ndarray) and isinstance(condition, arrays.ndarray):
+        return arrays.keep(g, arrays.logical_not(condition))
+    return where(condition, zeros_like(g), g)
+
+
 where: Elementwise = Elementwise(
     "where", arrays.where, inputs=("condition", "self", "other"),
     rules={
-        "self": lambda g, condition: where(condition, g, zeros_like(g)),
-        "other": lambda g, condition: where(condition, zeros_like(g), g),
+        "self": lambda g, condition: _only_where(condition, g),
+        "other": lambda g, condition: _except_where(condition, g),
     }, dtypes="where",
     words="Each element of the gradient goes to the input that the element was taken from.",
 )  # fmt: skip
@@ -192,7 +208,8 @@ def _check_fill(self: Any, mask: Any, value: Any) -> None:
             "masked_fill_ only supports a 0-dimensional value tensor, but got tensor with "
             f"{value.ndim} dimension(s)."
         )
-    broadcast(raw(mask).shape, raw(self).shape)
+    if raw(mask).shape != raw(self).shape:
+        broadcast(raw(mask).shape, raw(self).shape)
 
 
 def _masked_fill(self: Raw, mask: Raw, value: Any) -> Raw:
@@ -204,14 +221,14 @@ masked_fill = composite(
     lambda self, mask, value: where(mask, to_dtype(value, dtype=raw(self).dtype), self),
     _masked_fill, inputs=("self", "mask", "value"), broadcasts=True, batch="definition",
     rules={
-        "self": lambda g, mask: where(mask, zeros_like(g), g),
-        "value": lambda g, mask: where(mask, g, zeros_like(g)),
+        "self": lambda g, mask: _except_where(mask, g),
+        "value": lambda g, mask: _only_where(mask, g),
     }, node="MaskedFillBackward1", dtypes="free", check=_check_fill,
     in_place=True, writes="one value, some",
     words="The gradient is zero where the mask was filled, and passes elsewhere.",
     number=Elementwise(
         "masked_fill_number", _masked_fill, inputs=("self", "mask"),
-        rules={"self": lambda g, mask: where(mask, zeros_like(g), g)},
+        rules={"self": lambda g, mask: _except_where(mask, g)},
         node="MaskedFillBackward0", dtypes="free", check=_check_fill, writes="one value, some",
         words="The gradient is zero where the mask was filled, and passes elsewhere.",
     ),
