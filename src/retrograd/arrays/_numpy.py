@@ -232,14 +232,18 @@ def owned(x: Raw, like: Any = None) -> Raw:
     """
     if not isinstance(x, np.ndarray):
         return x if isinstance(x, np.generic) else x.as_gradient(like)
-    if (
-        _COUNTS_ARE_KNOWN
-        and sys.getrefcount(x) <= _REFERENCES_OF_ONE_OWNER
-        and x.flags.writeable
-        and (x.base is None or (0 not in x.strides and _is_all_of(x, x.base)))
-        and (_lies_as(x, like) if isinstance(like, np.ndarray) else not hasattr(like, "placed"))
-    ):
-        return x
+    if _COUNTS_ARE_KNOWN and sys.getrefcount(x) <= _REFERENCES_OF_ONE_OWNER:
+        flags = x.flags
+        if (
+            flags.writeable
+            and (x.base is None or (0 not in x.strides and _is_all_of(x, x.base)))
+            and (
+                x.strides == like.strides or (flags.c_contiguous and like.flags.c_contiguous)
+                if isinstance(like, np.ndarray)
+                else not hasattr(like, "placed")
+            )
+        ):
+            return x
     if not isinstance(like, np.ndarray):  # nothing to follow, or a value under a transform
         x = x.copy(order="C") if 0 in x.strides else x.copy(order="K")
         return like.placed(x) if hasattr(like, "placed") else x
@@ -259,10 +263,6 @@ def _is_all_of(x: Raw, base: Any) -> bool:
         and base.size == x.size
         and sys.getrefcount(base) <= _REFERENCES_OF_ONE_VIEW
     )
-
-
-def _lies_as(x: Raw, like: Raw) -> bool:
-    return bool(x.flags.c_contiguous and like.flags.c_contiguous) or x.strides == like.strides
 
 
 LARGE = 600_000  # elements from which threads that share the work pay

@@ -160,8 +160,10 @@ def _loop(task: Task) -> dict[int, Any]:
     following: Node | None = None  # the node in hand
     next_g: Any = None
     received: Any
-    if len(task.roots) == 1 and task.roots[0][1] is None:  # most passes
-        following, _, next_g = task.roots[0]
+    if len(task.roots) == 1:  # most passes
+        following, number, next_g = task.roots[0]
+        if number is not None:
+            next_g = alone(following, number, next_g)
     else:
         for node, number, g in task.roots:
             deliver(task, node, number, g)
@@ -273,6 +275,13 @@ def collect(node: Node, entry: Any) -> Any:
         return entry[0]
     grads = [entry[i][0] if i in entry else None for i in range(len(node.outputs))]  # type: ignore[attr-defined]
     return None if all(g is None for g in grads) else grads
+
+
+def alone(node: Any, number: int, g: Any) -> list[Any]:
+    """The gradients of the outputs of a node, of which only output ``number`` has one."""
+    gradients = [None] * len(node.outputs)
+    gradients[number] = g
+    return gradients
 
 
 def nothing(node: Node, next_nodes: Sequence[Node | None]) -> Sequence[Any]:

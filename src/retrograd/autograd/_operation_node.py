@@ -274,8 +274,11 @@ def backward_source(operation: Operation) -> str:
         changed = " or ".join(f"w{i}.count != c{i}" for i in range(len(saves)))
         lines += [f"    {unpacked}, = node.saved", f"    if {changed}: raise modified(node)"]
     if operation.fused:
+        one = operation.output_names == ("result",)
+        lifted = [f"isinstance({name}, Lifted)" for name in (("g", *saves) if one else saves)]
+        lifted += [] if one else ["any_lifted(g)"]
         lines += [
-            f"    if any_lifted({', '.join(['g', *saves])}):",
+            f"    if {' or '.join(lifted)}:",
             "        return node.by_definition(g, next_nodes, False)",
         ]
 
@@ -337,8 +340,10 @@ def is_transpose(node: Node | None) -> bool:
 def any_lifted(g: Any, *saved: Any) -> bool:
     """Whether the gradient of a result, or one of those of several, or a saved value is under a
     transform."""
-    gradients = g if type(g) is list else (g,)
-    return any([isinstance(x, Lifted) for x in (*gradients, *saved)])
+    for x in (*(g if type(g) is list else (g,)), *saved):  # noqa: SIM110 - any() takes longer
+        if isinstance(x, Lifted):
+            return True
+    return False
 
 
 def compile_backward(operation: Operation) -> Callable[..., Any]:
@@ -346,7 +351,8 @@ def compile_backward(operation: Operation) -> Callable[..., Any]:
     if operation.joint:
         rules["joint"] = operation.joint
     names: dict[str, Any] = {
-        "modified": modified, "is_transpose": is_transpose, "any_lifted": any_lifted
+        "modified": modified, "is_transpose": is_transpose, "any_lifted": any_lifted,
+        "Lifted": Lifted,
     }  # fmt: skip
     names.update((name, rule.function) for name, rule in rules.items())
     source, file = backward_source(operation), f"<backward of {operation.name}>"
