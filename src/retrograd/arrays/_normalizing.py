@@ -42,7 +42,17 @@ def _row_sums(x: Raw) -> Raw:
     width = x.shape[1]
     if width > _LONG:
         return np.add.reduce(x, 1, keepdims=True)
-    return np.matmul(x, np.ones((width, 1), x.dtype))  # BLAS: three times faster
+    return np.matmul(x, _ones(width, x.dtype))  # BLAS: three times faster
+
+
+_ONES = {np.dtype(name): np.ones((_LONG, 1), name) for name in ("float32", "float64")}
+
+
+def _ones(count: int, dtype: np.dtype[Any]) -> Raw:
+    """A column of ones."""
+    if count <= _LONG and dtype in _ONES:
+        return _ONES[dtype][:count]
+    return np.ones((count, 1), dtype)
 
 
 def _row_products(x: Raw, y: Raw) -> Raw:
@@ -91,7 +101,7 @@ def norm_rows_gradients(
     count, width = x.shape
     share = x.dtype.type(-1 / width if width else 0)
     result = np.empty(x.shape, x.dtype)
-    weights = np.ones((width, 1), x.dtype) if weight is None else _wide(weight)[:, None]
+    weights = _ones(width, x.dtype) if weight is None else _wide(weight)[:, None]
     of_weight: dict[int, Raw] = {}
     of_bias: dict[int, Raw] = {}
 

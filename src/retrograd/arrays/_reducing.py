@@ -107,6 +107,17 @@ def argmin(x: Raw, axis: int | None = None, keepdims: bool = False) -> Raw:
     return np.argmin(x, axis=axis, keepdims=keepdims)
 
 
+def are_indices(x: Raw, size: int) -> bool:
+    """Whether all integers, of which there are some, are indices from the front of ``size``
+    elements."""
+    if x.dtype.kind == "i":  # as unsigned numbers, negative ones are larger than any size
+        x = x.view(_UNSIGNED[x.dtype.itemsize])
+    return bool(np.maximum.reduce(x, None) < size)
+
+
+_UNSIGNED = {n: np.dtype(f"u{n}") for n in (1, 2, 4, 8)}
+
+
 def cumsum(x: Raw, axis: int) -> Raw:
     if x.size >= _LONGEST and x.dtype in _ONES:
         from retrograd.arrays import _statistics

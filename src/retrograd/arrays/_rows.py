@@ -29,7 +29,7 @@ def _sums(x: Raw) -> Raw:
 
 def _products(x: Raw, y: Raw) -> Raw:
     """The sums of ``x * y``."""
-    if _are_rows(x) and y.flags.c_contiguous:
+    if x.ndim == 2 and x.shape[1] <= 1 << 12 and y.flags.c_contiguous:
         return np.vecdot(x, y)[:, None]
     return np.add.reduce(np.multiply(x, y), 1, keepdims=True)
 
@@ -43,7 +43,12 @@ def _maxima(x: Raw) -> Raw:
 def _exponentials(x: Raw, out: Raw) -> tuple[Raw, Any]:
     """``exp(x - shift)`` in ``out``; the sums of that, and the shift: none if the numbers are such
     that without it nothing overflows and no sum vanishes."""
-    if x.size > 1 << 12 and np.maximum.reduce(x, None) < _SAFE:
+    if x.size <= 1 << 12:
+        shift = np.maximum.reduce(x, 1, keepdims=True)
+        np.subtract(x, shift, out)
+        np.exp(out, out)
+        return np.add.reduce(out, 1, keepdims=True), shift
+    if np.maximum.reduce(x, None) < _SAFE:
         np.exp(x, out=out)
         sums = _sums(out)
         if np.minimum.reduce(sums, None) > 1e-26:
@@ -56,26 +61,26 @@ def _exponentials(x: Raw, out: Raw) -> tuple[Raw, Any]:
 
 def _softmax(x: Raw, out: Raw) -> None:
     sums, _ = _exponentials(x, out)
-    np.divide(out, sums, out=out)
+    np.divide(out, sums, out)
 
 
 def _log_softmax(x: Raw, out: Raw) -> None:
     sums, shift = _exponentials(x, out)
     logs = np.log(sums)
     if shift is not None:
-        x = np.subtract(x, shift, out=out)
-    np.subtract(x, logs, out=out)
+        x = np.subtract(x, shift, out)
+    np.subtract(x, logs, out)
 
 
 def _softmax_backward(g: Raw, y: Raw, out: Raw) -> None:
-    np.subtract(g, _products(g, y), out=out)
-    np.multiply(out, y, out=out)
+    np.subtract(g, _products(g, y), out)
+    np.multiply(out, y, out)
 
 
 def _log_softmax_backward(g: Raw, y: Raw, out: Raw) -> None:
-    np.exp(y, out=out)
-    np.multiply(out, _sums(g), out=out)
-    np.subtract(g, out, out=out)
+    np.exp(y, out)
+    np.multiply(out, _sums(g), out)
+    np.subtract(g, out, out)
 
 
 def _along(kernel: Callable[..., None], axis: int, *inputs: Raw) -> Raw:

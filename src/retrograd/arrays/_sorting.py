@@ -10,6 +10,7 @@ import numpy as np
 
 from retrograd.arrays._memory import add_flat
 from retrograd.arrays._numpy import Raw
+from retrograd.arrays._reducing import are_indices
 
 # -- adding at indices that may repeat -------------------------------------------------------
 
@@ -215,11 +216,9 @@ def outside(indices: Raw, low: int, high: int) -> int | None:
     """The first of some indices that is not in ``[low, high)``; None if all are."""
     if not indices.size:
         return None
-    if not low and isinstance(indices, np.ndarray):
-        # Without a sign, what is negative is very large: one look is enough.
-        if indices.view(np.uint64 if indices.itemsize == 8 else np.uint32).max() < high:
-            return None
-    elif indices.min() >= low and indices.max() < high:
+    if not low and isinstance(indices, np.ndarray) and are_indices(indices, high):
+        return None
+    if indices.min() >= low and indices.max() < high:
         return None
     bad = (indices < low) | (indices >= high)
     return int(np.reshape(indices, -1)[np.flatnonzero(bad)[0]])

@@ -71,9 +71,7 @@ def _is_plain(x: Raw, target: Raw, weight: Raw | None, ignore_index: int) -> boo
     if weight is not None or x.ndim != 2 or not target.size:
         return False
     classes = x.shape[1]
-    if 0 <= ignore_index < classes:
-        return False
-    return bool(arrays.amin(target) >= 0 and arrays.amax(target) < classes)
+    return not 0 <= ignore_index < classes and arrays.are_indices(target, classes)
 
 
 def _nll(
@@ -289,7 +287,8 @@ def _nll_loss(
 ) -> tuple[Any, Any]:
     """The loss, and the sum of the weights of what counts."""
     _check_nll_shapes(input, target, weight)
-    not_differentiable("nll_loss_forward", "weight", weight)
+    if weight is not None:
+        not_differentiable("nll_loss_forward", "weight", weight)
     options = {"reduction": reduction, "ignore_index": ignore_index}
     if input.ndim <= 2:
         loss, total = nll_op(input, target, weight, **options)

@@ -28,6 +28,8 @@ def _check_normalized_shape(
 ) -> tuple[int, ...]:
     """The dimensions to normalize over, from the last; or what is wrong with them."""
     check_tensor(name, input)
+    if _is_usual(raw(input).shape, normalized_shape, parameters):
+        return normalized_shape  # type: ignore[no-any-return]
     if is_integer(normalized_shape):
         raise TypeError(
             f"{name}(): argument 'normalized_shape' (position 2) must be tuple of ints, not int"
@@ -51,6 +53,19 @@ def _check_normalized_shape(
             f"[*{separator}{words}], but got input of size{list(input.shape)}"
         )
     return sizes
+
+
+def _is_usual(shape: Any, sizes: Any, parameters: dict[str, Any]) -> bool:
+    """Whether sizes are a tuple of integers with which all is well: most calls."""
+    if type(sizes) is not tuple or not sizes or tuple(shape[-len(sizes) :]) != sizes:
+        return False
+    for size in sizes:
+        if type(size) is not int:
+            return False
+    for value in parameters.values():
+        if value is not None and raw(value).shape != sizes:
+            return False
+    return True
 
 
 def _layer_norm(
@@ -108,6 +123,13 @@ def _layer_norm_definition(
 
 
 def _check_layer_norm(input: Any, weight: Any, bias: Any, **options: Any) -> None:
+    dtype = input.dtype
+    if (
+        dtype.kind == "f"
+        and (weight is None or weight.dtype is dtype)
+        and (bias is None or bias.dtype is dtype)
+    ):  # most calls
+        return
     check_dtypes(input, weight, bias)
     kernel("LayerNormKernelImpl", "biuc")(input)
 
