@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from retrograd.arrays import _blocks as blocks
-from retrograd.arrays._numpy import Raw
+from retrograd.arrays._numpy import _ONE, _ZERO, Raw, float32
 
 _INTEGERS = {2: np.dtype(np.int16), 4: np.dtype(np.int32), 8: np.dtype(np.int64)}
 
@@ -195,28 +195,32 @@ def elu(x: Raw, alpha: float, scale: float, input_scale: float) -> Raw:
     """``scale * x`` where positive, ``scale * alpha * (exp(input_scale * x) - 1)`` elsewhere."""
 
     def kernel(x: Raw, out: Raw) -> None:
-        np.minimum(x, 0, out=out)
+        zero = _ZERO[x.dtype]
+        np.minimum(x, zero, out)
         if input_scale != 1:
             np.multiply(out, input_scale, out=out)
-        np.expm1(out, out=out)
+        np.expm1(out, out)
         if alpha * scale != 1:
             np.multiply(out, alpha * scale, out=out)
-        positive = np.maximum(x, 0)
-        np.add(out, positive if scale == 1 else positive * scale, out=out)
+        positive = np.maximum(x, zero)
+        np.add(out, positive if scale == 1 else positive * scale, out)
 
     return over_blocks(kernel, x)
 
 
 def elu_backward(g: Raw, x: Raw, alpha: float, scale: float, input_scale: float) -> Raw:
+    slope = alpha * scale * input_scale
+
     def kernel(g: Raw, x: Raw, out: Raw) -> None:
-        np.minimum(x, 0, out=out)
+        np.fmin(x, _ZERO[x.dtype], out)  # a NaN counts as positive
         if input_scale != 1:
             np.multiply(out, input_scale, out=out)
-        np.exp(out, out=out)
-        if alpha * scale * input_scale != 1:
-            np.multiply(out, alpha * scale * input_scale, out=out)
-        choose(np.less_equal(x, 0), out.copy(), scale, out)
-        np.multiply(out, g, out=out)
+        np.exp(out, out)
+        if slope != 1:
+            np.multiply(out, slope, out=out)
+        if slope != scale:  # or the exponential of 0 times the slope is right for what is positive
+            choose(np.less_equal(x, 0), out.copy(), scale, out)
+        np.multiply(out, g, out)
 
     return over_blocks(kernel, g, x)
 
@@ -235,28 +239,45 @@ def elu_backward_of_result(g: Raw, y: Raw, alpha: float, scale: float, input_sca
 
 def softplus(x: Raw, beta: float, limit: float) -> Raw:
     """``log(1 + exp(beta * x)) / beta``, and ``x`` itself where ``beta * x > limit``."""
+    limit = min(limit, 40.0)  # beyond which the two are the same to the last bit
 
     def kernel(x: Raw, out: Raw) -> None:
         scaled = x if beta == 1 else np.multiply(x, beta, out=out)
         large = np.greater(scaled, limit)
-        np.exp(scaled, out=out)
-        np.log1p(out, out=out)
+        np.exp(scaled, out)
+        _log_of_one_and(out)
         if beta != 1:
             np.divide(out, beta, out=out)
-        if large.any():
+        if np.count_nonzero(large):
             choose(large, x, out.copy(), out)
 
     return over_blocks(kernel, x)
+
+
+def _log_of_one_and(x: Raw) -> None:
+    """``log(1 + x)`` in the memory of ``x``, for numbers that are not negative. For float32 NumPy
+    has a fast logarithm, of which ``log1p`` makes no use; what rounding the sum loses is added to
+    its result to first order."""
+    if x.dtype is not float32:
+        np.log1p(x, out=x)
+        return
+    one, total, lost = _ONE[float32], np.empty_like(x), np.empty_like(x)
+    np.add(x, one, total)
+    np.subtract(total, one, lost)
+    np.subtract(lost, x, lost)
+    np.divide(lost, total, lost)
+    np.log(total, x)
+    np.subtract(x, lost, x)
 
 
 def softplus_backward(g: Raw, x: Raw, beta: float, limit: float) -> Raw:
     def kernel(g: Raw, x: Raw, out: Raw) -> None:
         np.multiply(x, -beta, out=out)
         large = np.less(out, -limit)
-        np.exp(out, out=out)
-        np.add(out, 1, out=out)
-        np.divide(g, out, out=out)
-        if large.any():
+        np.exp(out, out)
+        np.add(out, _ONE[x.dtype], out)
+        np.divide(g, out, out)
+        if np.count_nonzero(large):
             choose(large, g, out.copy(), out)
 
     return over_blocks(kernel, g, x)
@@ -266,8 +287,9 @@ def log_sigmoid(x: Raw, buffer: Raw) -> Raw:
     """``log(1 / (1 + exp(-x)))``, where ``buffer`` is ``exp(-abs(x))``."""
 
     def kernel(x: Raw, buffer: Raw, out: Raw) -> None:
-        np.log1p(buffer, out=out)
-        np.subtract(np.minimum(x, 0), out, out=out)
+        np.copyto(out, buffer)
+        _log_of_one_and(out)
+        np.subtract(np.minimum(x, _ZERO[x.dtype]), out, out)
 
     return over_blocks(kernel, x, buffer)
 
@@ -297,8 +319,8 @@ def log_sigmoid_backward(g: Raw, x: Raw, buffer: Raw) -> Raw:
 def silu_divisor(x: Raw, out: Raw | None = None) -> Raw:
     """``1 + exp(-x)``."""
     out = np.negative(x, out=out)
-    np.exp(out, out=out)
-    return np.add(out, 1, out=out)
+    np.exp(out, out)
+    return np.add(out, _ONE[x.dtype], out)
 
 
 def silu(x: Raw) -> Raw:
