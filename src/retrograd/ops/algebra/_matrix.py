@@ -8,7 +8,7 @@ from typing import Any
 from retrograd import arrays
 from retrograd.arrays import dtypes
 from retrograd.ops import linear
-from retrograd.ops._lifted import bare, checked_by_line
+from retrograd.ops._lifted import TensorLike, bare, checked_by_line
 from retrograd.ops._operation import raw
 from retrograd.ops.copies import conj, zeros_like
 from retrograd.ops.linear import transposed as transposed
@@ -122,7 +122,7 @@ def total(*parts: Any) -> Any:
 def check_tensors(function: str, **given: Any) -> None:
     """TypeError for an argument that is no tensor."""
     for position, (name, x) in enumerate(given.items()):
-        if not hasattr(x, "shape"):
+        if not isinstance(x, TensorLike) and not hasattr(x, "shape"):
             raise TypeError(
                 f"{function}(): argument '{name}' (position {position + 1}) must be Tensor, not "
                 f"{type(x).__name__}"

@@ -112,6 +112,9 @@ def kron(input: Any, other: Any) -> Any:
 def _scaled_sum(self: Raw, product: Raw, beta: Any, alpha: Any) -> Raw:
     """``beta * self + alpha * product``, in the memory of the product where there is one. A beta of
     zero means that what ``self`` holds does not count, not even NaN."""
+    same = isinstance(product, arrays.ndarray) and product.dtype == self.dtype
+    if same and type(alpha) is type(beta) is int and alpha == beta == 1:  # most calls
+        return arrays.add_to(product, self, product)
     as_number: Any = arrays.asarray
     if product.dtype.kind in "biu":
         beta, alpha, as_number = int(beta), int(alpha), element
@@ -143,6 +146,7 @@ def _affine(
 ) -> Operation:  # fmt: skip
     """``beta * self + alpha * product(a, b)``, with the transposes of the product in each factor.
     The kernel adds in the memory of the product."""
+    multiply = product.forward if isinstance(product, Operation) else product
 
     def definition(self: Any, a: Any, b: Any, beta: Any = 1, alpha: Any = 1) -> Any:
         result = product(a, b)
@@ -156,7 +160,7 @@ def _affine(
         if kernel is not None:
             result: Raw = kernel(self, a, b, beta, alpha)
             return result
-        return _scaled_sum(self, product(a, b), beta, alpha)
+        return _scaled_sum(self, multiply(a, b), beta, alpha)
 
     return composite(
         name, definition, forward, inputs=("self", *factors),
@@ -268,7 +272,17 @@ def addmm(
         older = older_factors("addmm", "mat1 mat2", input, mat1, mat2, *_older)
         input, mat1, mat2, beta, alpha = older
     check_tensors("addmm", input=input, mat1=mat1, mat2=mat2)
-    a, b = raw(mat1), raw(mat2)
+    self, a, b = raw(input), raw(mat1), raw(mat2)
+    m, n = a.shape, b.shape
+    if not (  # a bias that is added to each row: most calls
+        len(m) == len(n) == 2 and m[1] == n[0] and self.shape == (n[1],)
+        and self.dtype is b.dtype is a.dtype and type(input) is not Target
+    ):  # fmt: skip
+        _check_addmm(input, a, b)
+    return addmm_of(input, mat1, mat2, beta=beta, alpha=alpha)
+
+
+def _check_addmm(input: Any, a: Raw, b: Raw) -> None:
     for name, x in (("mat1", a), ("mat2", b)):
         if x.ndim != 2:
             raise RuntimeError(f"{name} must be a matrix, got {x.ndim}-D tensor")
@@ -279,7 +293,6 @@ def addmm(
         )
     _check_room(input, (a.shape[0], b.shape[1]))
     _check_addmm_dtypes(raw(input), a, b)
-    return addmm_of(input, mat1, mat2, beta=beta, alpha=alpha)
 
 
 def _check_addmm_dtypes(self: Raw, a: Raw, b: Raw) -> None:

@@ -34,8 +34,8 @@ def linear(input: Any, weight: Any, bias: Any = None) -> Any:
         tensor([2., 3.])
     """
     check_tensors("linear", input=input, weight=weight)
-    ndim = len(input.shape)
-    if not ndim or not weight.shape:
+    ndim = raw(input).ndim
+    if not ndim or not raw(weight).ndim:
         raise RuntimeError(
             "both arguments to linear need to be at least 1D, but they are "
             f"{ndim}D and {len(weight.shape)}D"
