@@ -500,5 +500,6 @@ def test_files(tmp_path: Path) -> None:
     }  # fmt: skip
     assert sum(box["cat"] in ("forward", "backward") for box in boxes) == 12
     assert trace["otherData"]["peak_activations"] == [2, 1]
-    with pytest.raises(ValueError, match=r"plan.gif' what to write: .* one of .svg, .png, .txt, .json"):
+    message = r"plan.gif' what to write: .* one of .svg, .png, .txt, .json"
+    with pytest.raises(ValueError, match=message):
         timeline.save(tmp_path / "plan.gif")
