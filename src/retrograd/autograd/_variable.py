@@ -264,13 +264,14 @@ class Variable(TensorLike):
                 "any dtype. Set grad_dtype with caution. Diverging the dtypes of a tensor and its "
                 "gradient may break downstream systems that assume they match."
             )
-        on_devices = isinstance(data, Lifted) or isinstance(self._data, Lifted)
-        if on_devices and value.device != self.device:
-            raise RuntimeError(
-                "assigned grad has data located on a different device: it is on "
-                f"{value.device}, and the tensor on {self.device}. Move it with "
-                ".to(tensor.device) first."
-            )
+        if isinstance(data, Lifted) or isinstance(self._data, Lifted):
+            tensor: Any = self  # devices are a matter of the class above
+            if known.device != tensor.device:
+                raise RuntimeError(
+                    "assigned grad has data located on a different device: it is on "
+                    f"{known.device}, and the tensor on {tensor.device}. Move it with "
+                    ".to(tensor.device) first."
+                )
         if tuple(known.shape) != self._data.shape:
             raise RuntimeError(
                 f"attempting to assign a gradient of size '{list(known.shape)}' to a tensor "
