@@ -29,7 +29,7 @@ _IN_CI = os.environ.get("CI") == "true"
 def examples(count: int, **more: Any) -> settings:
     """Settings for ``count`` examples, or for many more of them in a thorough run."""
     return settings(
-        max_examples=count * (8 if THOROUGH else 1),
+        max_examples=count * (24 if THOROUGH else 1),
         deadline=None,
         derandomize=_IN_CI,
         **({"database": None} if _IN_CI else {}),

@@ -42,7 +42,7 @@ def library_named(name: str) -> Any:
 def examples(count: int) -> settings:
     """Settings for ``count`` examples, or for many more of them in a thorough run."""
     return settings(
-        max_examples=count * (10 if THOROUGH else 1),
+        max_examples=count * (20 if THOROUGH else 1),
         deadline=None,
         derandomize=_IN_CI,
         **({"database": None} if _IN_CI else {}),

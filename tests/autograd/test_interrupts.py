@@ -32,8 +32,9 @@ def tried(name: str, places: list[int], event: str) -> list[str]:
 
 @pytest.mark.parametrize(
     "name",
-    ["grad", "jvp", "vmap", "switches", "generator", "hooks_on_saved", "recomputed", "dual_level",
-     "backward_with_hooks", "custom", "step"],
+    ["grad", "jvp", "switches", "generator", "dual_level", "step",
+     *(pytest.param(name, marks=pytest.mark.long) for name in
+       ("vmap", "hooks_on_saved", "recomputed", "backward_with_hooks", "custom"))],
 )  # fmt: skip
 def test_an_interrupt_at_any_line_leaves_nothing_behind(name: str) -> None:
     places = sorted(interrupts.count(name, "line").lines.values())

@@ -212,28 +212,28 @@ MIXED = ("float64", "float64", "float64", "float32")
 COMPLEX_MIXED = ("complex128", "complex128", "float64")
 
 
-@examples(720)
+@examples(240)
 @given(st.data(), programs())
 def test_gradients_of_every_leaf(data: Any, program: Program) -> None:
     program.run(f"{a_loss(data.draw, program, pick(data.draw, results(program)))}.backward()")
     compare_grads(program)
 
 
-@examples(300)
+@examples(100)
 @given(st.data(), programs(MIXED))
 def test_gradients_with_mixed_dtypes(data: Any, program: Program) -> None:
     program.run(f"{a_loss(data.draw, program, pick(data.draw, results(program)))}.backward()")
     compare_grads(program)
 
 
-@examples(300)
+@examples(100)
 @given(st.data(), programs(COMPLEX_MIXED, length=6))
 def test_gradients_of_complex_programs(data: Any, program: Program) -> None:
     program.run(f"{a_loss(data.draw, program, pick(data.draw, results(program)))}.backward()")
     compare_grads(program)
 
 
-@examples(300)
+@examples(100)
 @given(st.data(), programs())
 def test_several_roots_with_gradients_given(data: Any, program: Program) -> None:
     roots = data.draw(st.lists(st.sampled_from(results(program)), min_size=1, max_size=3))
@@ -252,7 +252,7 @@ def test_several_roots_with_gradients_given(data: Any, program: Program) -> None
         program.compare(f"g[{i}]", program.close)
 
 
-@examples(300)
+@examples(100)
 @given(st.data(), programs())
 def test_inputs_restrict_what_is_accumulated(data: Any, program: Program) -> None:
     loss = a_loss(data.draw, program, pick(data.draw, results(program)))
@@ -261,7 +261,7 @@ def test_inputs_restrict_what_is_accumulated(data: Any, program: Program) -> Non
     compare_grads(program)
 
 
-@examples(300)
+@examples(100)
 @given(st.data(), programs())
 def test_a_retained_graph_runs_again_and_a_freed_one_says_so(data: Any, program: Program) -> None:
     program.make(a_loss(data.draw, program, pick(data.draw, results(program))))
@@ -280,7 +280,7 @@ def test_a_retained_graph_runs_again_and_a_freed_one_says_so(data: Any, program:
         compare_grads(program)
 
 
-@examples(360)
+@examples(120)
 @given(st.data(), programs())
 def test_hooks_and_retained_gradients(data: Any, program: Program) -> None:
     hooks = [
@@ -327,25 +327,25 @@ def differentiate_again(data: Any, program: Program, orders: int) -> None:
         loss = "loss"
 
 
-@examples(480)
+@examples(160)
 @given(st.data(), programs(length=5))
 def test_second_derivatives(data: Any, program: Program) -> None:
     differentiate_again(data, program, 2)
 
 
-@examples(180)
+@examples(60)
 @given(st.data(), programs(length=3))
 def test_third_derivatives(data: Any, program: Program) -> None:
     differentiate_again(data, program, 3)
 
 
-@examples(240)
+@examples(80)
 @given(st.data(), programs(COMPLEX_MIXED, length=4))
 def test_second_derivatives_of_complex_programs(data: Any, program: Program) -> None:
     differentiate_again(data, program, 2)
 
 
-@examples(180)
+@examples(60)
 @given(st.data(), programs(length=5))
 def test_backward_that_makes_a_graph_can_be_differentiated(data: Any, program: Program) -> None:
     program.run(

@@ -279,8 +279,8 @@ def on_one_device(kind: Any) -> list[float]:
 
 
 @pytest.mark.parametrize(("kind", "how", "compiled"), [
-    pytest.param(kind, how, kind is GPT, marks=[pytest.mark.long] * (how != "both"))
-    for kind in (MLP, GPT) for how in ("data", "tensor", "fully", "both")
+    (MLP, "data", False), (MLP, "tensor", False), (MLP, "fully", False), (MLP, "both", False),
+    (GPT, "data", True), (GPT, "tensor", True), (GPT, "fully", True), (GPT, "both", True),
 ])  # fmt: skip
 def test_training_follows_one_device(kind: Any, how: str, compiled: bool) -> None:
     found, model, optimizer = trained(kind, how, compiled)
@@ -387,10 +387,9 @@ def collected(text: str) -> dict[str, int]:
     return found
 
 
-@pytest.mark.parametrize(("strategy", "how"), [
-    ("fsdp", "fully"), pytest.param("data", "data", marks=pytest.mark.long),
-    pytest.param("tensor", "tensor", marks=pytest.mark.long),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("strategy", "how"), [("fsdp", "fully"), ("data", "data"), ("tensor", "tensor")]
+)
 def test_a_plan_is_what_xla_says(strategy: str, how: str) -> None:
     plan = {f"gpt.{path}": style for path, style in SPLIT.items() if path.startswith("blocks")}
     shape = (32, 8)

@@ -56,10 +56,6 @@ def test_the_example_of_the_docs() -> None:
     assert run("-c", program.removeprefix("text")).strip() == "(Shard(dim=0), Shard(dim=0))"
 
 
+@pytest.mark.long
 def test_programs_on_a_mesh() -> None:
     run("-m", "pytest", "-q", "-p", "no:cacheprovider", "mesh_programs.py")
-
-
-@pytest.mark.long
-def test_long_programs_on_a_mesh() -> None:
-    run("-m", "pytest", "-q", "-p", "no:cacheprovider", "-m", "long", "mesh_programs.py")

@@ -23,7 +23,7 @@ from retrograd.distributed import _mpi as finding
         (2, None, "REDUCTIONS MOVES MESSAGES AUTOGRAD"),
         (3, None, "REDUCTIONS MOVES MESSAGES OBJECTS BITS GROUPS"),
         # What is over MPI's limit is cut: here the limit is three numbers.
-        (2, "24", "REDUCTIONS MOVES MESSAGES"),
+        pytest.param(2, "24", "REDUCTIONS MOVES MESSAGES", marks=pytest.mark.long),
         (4, None, "GROUPS"),
     ],
 )

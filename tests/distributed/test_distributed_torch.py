@@ -20,7 +20,7 @@ def cases(printed: str) -> dict[str, object]:
     return dict(json.loads(line) for line in printed.splitlines())
 
 
-@pytest.mark.parametrize("part", ["CALLS", "TRAINING"])
+@pytest.mark.parametrize("part", ["CALLS", pytest.param("TRAINING", marks=pytest.mark.long)])
 def test_it_prints_the_same(torch, part):
     _mpi.need_mpi()
     program = programs.PROGRAM + getattr(programs, part)

@@ -69,7 +69,7 @@ def must_agree(
 
 
 @NEEDS_PYTORCH
-@examples(250)
+@examples(125)
 @given(nested_programs())
 def test_nested_transforms_have_pytorchs_values(program: NestedProgram) -> None:
     torch = library_named("torch")
@@ -134,7 +134,7 @@ def test_differences_are_a_good_judge_of_pytorch(program: NestedProgram) -> None
 # -- vmap against a loop ---------------------------------------------------------------------
 
 
-@examples(150)
+@examples(75)
 @given(nested_programs())
 def test_vmap_does_what_a_loop_does(program: NestedProgram) -> None:
     assume("vmap" in program.transforms)
@@ -248,7 +248,7 @@ def unit(variable: int) -> tuple[int, ...]:
     return tuple(int(i == variable) for i in range(VARIABLES))
 
 
-@examples(200)
+@examples(100)
 @given(confusions(), st.integers(-2, 3))
 def test_derivatives_inside_derivatives_are_not_confused(
     drawn: tuple[str, Polynomial], point: int

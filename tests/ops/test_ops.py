@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from samples import ERRORS, GROUPS, OTHER_SAVED, SAMPLES, reason
+from samples import ERRORS, GROUPS, OTHER_SAVED, SAMPLES, every_group, reason
 from samples._pool import FIXED, FLOATS, POOL, SMOOTH, as_array, evaluate, names_in, weights_for
 
 import retrograd
@@ -208,10 +208,16 @@ def compare_derivatives(
 # -- the tests -------------------------------------------------------------------------------
 
 
-def batches(expressions: list[str]) -> list[Any]:
-    """Expressions, 20 a test: a test for each would spend a third of its time in pytest."""
-    starts = range(0, len(expressions), 20)
-    return [pytest.param(expressions[i : i + 20], id=f"{i}: {expressions[i]}") for i in starts]
+def batches(expressions: list[str], default: int = 1) -> list[Any]:
+    """Expressions, 20 a test: a test for each would spend a third of its time in pytest. One test
+    in ``default`` is in the default suite."""
+    return [
+        pytest.param(
+            expressions[i : i + 20], id=f"{i}: {expressions[i]}",
+            marks=[pytest.mark.long] if i // 20 % default else [],
+        )
+        for i in range(0, len(expressions), 20)
+    ]  # fmt: skip
 
 
 def assert_all(check: Callable[[str], object], expressions: list[str]) -> None:
@@ -225,11 +231,16 @@ def assert_all(check: Callable[[str], object], expressions: list[str]) -> None:
     assert not failed, "\n".join(failed)
 
 
+@pytest.mark.parametrize("wide", [True, pytest.param(False, marks=pytest.mark.long)])
 @pytest.mark.parametrize("expressions", batches(SAMPLES))
 @pytest.mark.filterwarnings("ignore")  # of PyTorch: deprecations, casting away imaginary parts
-def test_samples_agree_with_pytorch(torch: Any, expressions: list[str]) -> None:
+def test_samples_agree_with_pytorch(torch: Any, expressions: list[str], wide: bool) -> None:
+    """In double precision, and then in all other dtypes."""
+
     def check(expression: str) -> None:
         for dtype in dtypes_for(expression):
+            if (dtype == "float64") is not wide:
+                continue
             found = list(differences(torch, expression, dtype))
             assert not found, "\n".join([dtype, *found])
 
@@ -279,7 +290,7 @@ def inner(x: Any, y: Any) -> float:
     return float(np.real(np.vdot(x, y)))
 
 
-@pytest.mark.parametrize("expressions", batches(SMOOTH_SAMPLES))
+@pytest.mark.parametrize("expressions", batches(SMOOTH_SAMPLES, default=4))
 def test_gradients_are_limits_of_differences(expressions: list[str]) -> None:
     assert_all(check_differences, expressions)
 
@@ -324,7 +335,7 @@ def moved_results(
         POOL.update(before)
 
 
-@pytest.mark.parametrize("group", GROUPS)
+@pytest.mark.parametrize("group", every_group(default=4))
 def test_values_do_not_depend_on_recording(group: str) -> None:
     """Without a graph, operations are called another way; the values must be the same."""
     for expression in GROUPS[group]:

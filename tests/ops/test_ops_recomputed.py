@@ -57,7 +57,7 @@ WRITES = re.compile(r"_\(|inplace|True, True|max_norm|instance_norm|put\(|writte
 
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("how", [nested, pytest.param(keeping_all, marks=pytest.mark.exhaustive)])
-@pytest.mark.parametrize("group", every_group(default=4))
+@pytest.mark.parametrize("group", every_group(default=8))
 def test_every_operation_to_the_bit(group, how):
     for expression in GROUPS[group]:
         expected, found = (

@@ -418,7 +418,7 @@ def test_samples_batched(group: str) -> None:
 
 
 @pytest.mark.parametrize(("column", "dtype"), PAIRS)
-@pytest.mark.parametrize("group", every_group(default=4))
+@pytest.mark.parametrize("group", every_group(default=8))
 def test_samples_transformed(group: str, column: str, dtype: str) -> None:
     check(group, column, dtype)
 

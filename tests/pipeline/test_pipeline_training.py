@@ -131,8 +131,12 @@ MORE = {
 
 
 @pytest.mark.parametrize(
-    "ranks", [pytest.param(n, marks=[pytest.mark.exhaustive] * (n > 2)) for n in JOBS]
-)
+    "ranks",
+    [
+        1, pytest.param(2, marks=pytest.mark.long),
+        *(pytest.param(n, marks=pytest.mark.exhaustive) for n in (3, 4)),
+    ],
+)  # fmt: skip
 def test_pipelines_train_as_one_process_does(ranks: int) -> None:
     check_all(JOBS[ranks](), ranks)
 
