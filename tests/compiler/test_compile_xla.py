@@ -83,9 +83,13 @@ def test_every_primitive_has_a_lowering_or_a_reason() -> None:
     assert not set(lowered) - primitives - kernels - composites
 
 
+QUICK = "test_transforms or test_optimizers"
+
+
 @needs_jax
-def test_programs_on_xla() -> None:
-    run("-m", "pytest", "-q", "-p", "no:cacheprovider", "xla_programs.py")
+@pytest.mark.parametrize("chosen", [QUICK, pytest.param(f"not ({QUICK})", marks=pytest.mark.long)])
+def test_programs_on_xla(chosen: str) -> None:
+    run("-m", "pytest", "-q", "-p", "no:cacheprovider", "xla_programs.py", "-k", chosen)
 
 
 @needs_jax

@@ -143,7 +143,7 @@ def closed(redirection: str, *arguments: str | Path, **variables: str) -> tuple[
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="about a shell of Unix")
-def test_closed_streams(tmp_path: Path) -> None:
+def test_closed_streams() -> None:
     plan = ("pipeline", "plan", "--stages", "2", "--microbatches", "4", "--show")
     for arguments in (["--help"], ["--version"], plan):
         assert closed(">&-", *arguments) == (0, "", "")
@@ -152,6 +152,11 @@ def test_closed_streams(tmp_path: Path) -> None:
     assert closed(">&-", "trian")[0] == 2
     assert closed("2>&-", "trian") == (2, "", "")
     assert closed("2>&-", "train") == (2, "", "")
+
+
+@pytest.mark.long
+@pytest.mark.skipif(sys.platform == "win32", reason="about a shell of Unix")
+def test_runs_with_closed_streams(tmp_path: Path) -> None:
     # Nothing that is written to a stream may end up in a file that took its number.
     for number, redirection in enumerate((">&-", "2>&-", ">&- 2>&-", "2>&1 >/dev/null | head -0")):
         folder = tmp_path / str(number)
