@@ -306,3 +306,60 @@ def test_dense_output_up_to_the_terminal_event_and_no_further() -> None:
     assert abs(float(torch.autograd.grad(speed, g)[0]) - expected) < 1e-8
     with pytest.raises(ValueError, match="times that sol takes must be within"):
         result.sol(torch.tensor([0.1, 5.0], dtype=torch.float64))
+
+
+def end(fun: Any, method: str, span: Any = (0.0, 1.0)) -> Any:
+    """The end of a trajectory from zero, as a function of a parameter."""
+    options = {"rtol": 1e-5, "atol": 1e-7}
+    return lambda k: solve_ivp(fun, span, tensor([0.0]), method, args=(k,), **options).y[0, -1]
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_a_jump_that_moves_is_an_error(method: str) -> None:
+    # at a time that depends on k, and at a state: y(1) is k, and 1 + k / 2
+    at_time = end(lambda t, y, k: torch.where(t < k, 1.0, 0.0) + 0 * y, method)
+    at_state = end(lambda t, y, k: torch.where(y < k, 2.0, 1.0) + 0 * y, method)
+    for f, derivative in ((at_time, grad), (at_state, jacfwd)):
+        np.testing.assert_allclose(f(tensor(0.437)), 0.437 if f is at_time else 1.2185, rtol=1e-2)
+        with pytest.raises(RuntimeError, match=r"fun jumps at t = 0\.(437|2)"):
+            derivative(f)(tensor(0.437))
+    # at a given time, it moves nothing
+    fixed = end(lambda t, y, k: k * torch.where(t < 0.4, 2.0, 1.0) + 0 * y, method)
+    np.testing.assert_allclose(grad(fixed)(tensor(0.7)), 1.4, rtol=1e-3)
+
+
+def test_jumps_backwards_and_kinks() -> None:
+    backwards = end(lambda t, y, k: torch.where(t < k, 1.0, 0.0) + 0 * y, "RK45", (1.0, 0.0))
+    with pytest.raises(RuntimeError, match=r"fun jumps at t = 0\.437"):
+        grad(backwards)(tensor(0.437))
+    kinked = lambda t, y, k: torch.relu(k - t) + 0 * y  # y(1) is k² / 2
+    kink = lambda k: solve_ivp(
+        kinked, (0.0, 1.0), tensor([0.0]), args=(k,), rtol=1e-9, atol=1e-11
+    ).y[0, -1]
+    np.testing.assert_allclose(grad(kink)(tensor(0.437)), 0.437, rtol=1e-3)
+
+
+def test_a_jump_at_an_event() -> None:
+    def hit(t: Any, y: Any, k: Any) -> Any:
+        return y[0] - k
+
+    hit.terminal = True  # type: ignore[attr-defined]
+
+    def f(k: Any) -> Any:
+        options = {"args": (k,), "events": hit}
+        first = solve_ivp(lambda t, y, k: 2 + 0 * y, (0.0, 1.0), tensor([0.0]), **options)
+        start, state = first.t_events[0][0], first.y_events[0][0]
+        return solve_ivp(lambda t, y: 1 + 0 * y, (start, 1.0), state).y[0, -1]
+
+    np.testing.assert_allclose(grad(f)(tensor(0.437)), 0.5)
+    np.testing.assert_allclose(jacfwd(f)(tensor(0.437)), 0.5)
+
+
+def test_bad_starts_and_times() -> None:
+    for method in METHODS:
+        with pytest.raises(RuntimeError, match="fun is infinite or NaN at the start, t = 0"):
+            solve_ivp(lambda t, y: torch.log(-y), (0, 1), tensor([1.0]), method)
+    y0 = tensor([1.0], requires_grad=True)
+    with pytest.raises(ValueError, match="t_eval must be in the order of t_span"):
+        solve_ivp(lambda t, y: -y, (0, 1), y0, t_eval=[0.5, 0.2])
+    assert solve_ivp(lambda t, y: -y, (1, 0), y0, t_eval=[0.5, 0.2]).y.shape == (1, 2)

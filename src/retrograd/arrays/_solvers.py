@@ -26,16 +26,8 @@ def result(**fields: Any) -> Any:
 class Factors:
     """A square matrix, factored to solve systems of equations with it and with its transpose."""
 
-    def __init__(self, matrix: Any, scaled: bool = True) -> None:
-        """``scaled=False``: for a step of an iteration that corrects itself. The condition is then
-        not estimated: it is zero if the matrix is singular, and else one."""
+    def __init__(self, matrix: Any) -> None:
         matrix = np.asarray(matrix, np.float64)
-        self._rows: Any = None
-        self._columns: Any = None
-        if not scaled:
-            self._lu, self._pivots, info = lapack.dgetrf(matrix)
-            self.condition = float(info == 0)
-            return
         self.finite = bool(np.isfinite(matrix).all())
         self.condition = 0.0  # the reciprocal of an estimate of the condition number
         if not self.finite or not len(matrix):
@@ -57,8 +49,6 @@ class Factors:
         if not right.size:
             return right.copy()
         before, after = self._rows, self._columns
-        if before is None:
-            return lapack.dgetrs(self._lu, self._pivots, right, trans=int(transposed))[0]
         if transposed:
             before, after = after, before
         wide = np.asarray(right, np.float64).reshape(len(before), -1) * before[:, None]

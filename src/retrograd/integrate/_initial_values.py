@@ -13,7 +13,7 @@ from retrograd.integrate._trajectory import Grid, Trajectory, states
 from retrograd.ops._batching import Batched
 from retrograd.ops._operation import raw
 from retrograd.ops.shapes import slicing
-from retrograd.optimize._captures import is_live
+from retrograd.optimize._captures import is_live, representative
 from retrograd.optimize._equations import doubles, vector, wide
 from retrograd.optimize._implicit import Problem, Solution
 from retrograd.tensor._conversion import as_tensor
@@ -26,6 +26,7 @@ class _Scipy(Trajectory):
     """A trajectory that ``scipy.integrate.solve_ivp`` computes."""
 
     known: Any = None  # SciPy's result, if its steps are to be taken again
+    evaluated: Sequence[float] = ()  # the times at which it evaluated the right-hand side
 
     def solve(self, inputs: Sequence[Any]) -> tuple[Grid, Tensor]:
         first, last, y0, outputs, *values = inputs
@@ -52,7 +53,7 @@ class _Scipy(Trajectory):
             raise ValueError(f"solve_ivp: the {what}")
         if result.status == 1:  # a terminal event ended it
             wanted = [t for t in wanted if sign * t <= sign * times[-1]]
-        self.grid = Grid(times, wanted, result.sol)
+        self.grid = Grid(times, wanted, result.sol, self.evaluated)
         if outputs is None:
             return self.grid, vector(result.y.T.copy(), y0)
         rows = [result.sol(t) for t in wanted]
@@ -80,15 +81,24 @@ class _Scipy(Trajectory):
             found.direction = getattr(g, "direction", 0)  # type: ignore[attr-defined]
             return found
 
+        evaluated: list[float] = []
+
+        def rate(t: Any, y: Any) -> Any:
+            found = doubles(self.rate, *at(t, y), *values)
+            if not evaluated and not arrays.isfinite(found).all():  # SciPy would not come to an end
+                raise RuntimeError(f"solve_ivp: fun is infinite or NaN at the start, t = {t:g}.")
+            evaluated.append(t)
+            return found
+
+        self.evaluated = evaluated
         given: dict[str, Any] = {**self.options, **more}
         if self.method in arrays.integration.IMPLICIT:
             given["jac"] = lambda t, y: doubles(self.jacobian, *at(t, y), *values)
         if self.events:
             given["events"] = [event(g) for g in self.events]
         return arrays.integration.solve_ivp(
-            lambda t, y: doubles(self.rate, *at(t, y), *values), (float(first), float(last)),
-            wide(y0), method=self.method, **given,
-        )  # fmt: skip
+            rate, (float(first), float(last)), wide(y0), method=self.method, **given
+        )
 
     def everything(self, t: Tensor, y: Tensor, args: Any) -> list[Any]:
         return [self.functions(t, y, args), *[g(t, y, *args) for g in self.events]]
@@ -163,6 +173,11 @@ def _number(t: Any, like: Tensor) -> Tensor:
     return found
 
 
+def _in_order(times: Tensor, first: Tensor, last: Tensor) -> bool:
+    t, a, b = (raw(representative(x)) for x in (times, first, last))
+    return bool(((t[1:] - t[:-1]) * (-1.0 if b < a else 1.0) >= 0).all())
+
+
 def solve_ivp(
     fun: Callable[..., Any], t_span: Any, y0: Any, method: str = "RK45", t_eval: Any = None,
     dense_output: bool = False, events: Any = None, args: Any = None, **options: Any,
@@ -217,6 +232,8 @@ def solve_ivp(
     times = None if t_eval is None else as_tensor(t_eval, dtype=y.dtype)
     if times is not None and times.ndim != 1:
         raise ValueError(f"solve_ivp: t_eval must be a vector, got the shape {list(times.shape)}.")
+    if times is not None and not _in_order(times, first, last):
+        raise ValueError("solve_ivp: the times of t_eval must be in the order of t_span.")
     trajectory = _Scipy(fun, args, method, options, functions)
     known = not functions and trajectory.is_known(first, y)
     if not known:

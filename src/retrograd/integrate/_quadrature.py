@@ -2,6 +2,11 @@
 
 The derivative of an integral by a parameter is the integral of the derivative, so derivatives of
 any order are integrals in their turn, computed to the same tolerance.
+
+That holds unless the integrand jumps at a place that depends on the parameter. So before a
+derivative is computed, the integrand is searched for jumps, and for each it is found out whether it
+stays where it is when the parameters move. If not, that is an error. It is none if the place is
+given by ``points``: the integral is split there, and the limits of its parts move.
 """
 
 from __future__ import annotations
@@ -18,10 +23,12 @@ from retrograd.func._reverse import vjp
 from retrograd.ops._operation import raw
 from retrograd.ops.linear import stack
 from retrograd.ops.shapes import slicing
-from retrograd.optimize._captures import Parameters, is_live, outside
+from retrograd.optimize._captures import Parameters, is_live, outside, representative
 from retrograd.optimize._equations import as_args, vector
 from retrograd.tensor._conversion import as_tensor
 from retrograd.tensor._tensor import Tensor
+
+MOST_KNOWN = 100  # integrals whose samples are kept, such as those of a batch
 
 
 class _Integrand:
@@ -29,13 +36,58 @@ class _Integrand:
 
     def __init__(
         self, call: Callable[[Tensor, Sequence[Tensor]], Tensor], options: dict[str, Any],
-        parameters: Parameters,
+        parameters: Parameters, mesh: Callable[..., Sequence[float]] | None = None,
     ) -> None:  # fmt: skip
+        """``mesh`` is called with the limits and the values before the integral is computed, and
+        gives the places between subintervals to begin with."""
         self.call, self.options, self.parameters = call, options, parameters
+        self.mesh = mesh
         self.error = 0.0  # that SciPy estimated
+        self._known: dict[Any, Any] = {}
 
-    def derived(self, call: Callable[[Tensor, Sequence[Tensor]], Tensor]) -> _Integrand:
-        return _Integrand(call, self.options, self.parameters)
+    def derived(
+        self, call: Callable[[Tensor, Sequence[Tensor]], Tensor],
+        mesh: Callable[..., Sequence[float]],
+    ) -> _Integrand:  # fmt: skip
+        return _Integrand(call, self.options, self.parameters, mesh)
+
+    def integral(self, low: Tensor, high: Tensor, values: Sequence[Tensor]) -> Any:
+        """What SciPy finds, from plain values."""
+        key = tuple([raw(x).tobytes() for x in (low, high, *values)])
+        if key not in self._known:
+            if len(self._known) >= MOST_KNOWN:
+                del self._known[next(iter(self._known))]
+            mesh = () if self.mesh is None else self.mesh(low, high, values)
+            self._known[key] = arrays.integration.integral(
+                lambda x: self.at(vector(x, low), values), float(low), float(high), self.options,
+                mesh,
+            )  # fmt: skip
+        return self._known[key]
+
+    def at(self, x: Tensor, values: Sequence[Tensor]) -> Any:
+        return arrays.asarray(raw(self.call(x, values)), arrays.float64)
+
+    def mesh_without_jumps(
+        self, low: Tensor, high: Tensor, values: Sequence[Tensor], moved: Sequence[Tensor],
+        weights: Any = 1.0,
+    ) -> Sequence[float]:  # fmt: skip
+        """RuntimeError if the integrand, times weights, jumps at a place that is another one for
+        values that have moved a little; else the places between subintervals of the integral,
+        where its derivatives are steep, too."""
+        found = self.integral(low, high, values)
+        at: Callable[..., Any] = lambda x, values: self.at(vector(x, low), values)
+        points = self.options["points"] or ()
+        for left, right in arrays.integration.jumps(
+            lambda x: at(x, values), found.samples, points, raw(low).dtype
+        ):
+            before, after = ([weights * at(x, v) for x in (left, right)] for v in (values, moved))
+            if arrays.integration.has_moved(before, after, raw(low).dtype):
+                raise RuntimeError(
+                    f"quad: the integrand jumps at x = {left:.6g}, a place that depends on what to "
+                    "differentiate by. The derivative then has a term for the jump, which is not "
+                    "known. Pass the place, as a Tensor that depends on the same, by points."
+                )
+        return list(found.mesh)
 
 
 def _split(flat: Tensor, like: Sequence[Tensor]) -> list[Tensor]:
@@ -49,14 +101,10 @@ class _Integral(Function):
     @staticmethod
     def forward(integrand: _Integrand, low: Tensor, high: Tensor, *values: Tensor) -> Tensor:
         def integral(low: Tensor, high: Tensor, *values: Tensor) -> Tensor:
-            def f(x: float) -> Any:
-                return arrays.asarray(raw(integrand.call(vector(x, low), values)), arrays.float64)
-
             with integrand.parameters.plainly():
-                found, integrand.error = arrays.integration.integral(
-                    f, float(low), float(high), integrand.options
-                )
-            return vector(found, low)
+                found = integrand.integral(low, high, values)
+            integrand.error = found.error
+            return vector(found.value, low)
 
         return outside("quad", integral, low, high, *values)
 
@@ -72,13 +120,13 @@ class _Integral(Function):
         if g is None:
             return (None,) * len(ctx.needs_input_grad)
         low, high, *values = ctx.saved_tensors
-        of = ctx.integrand
+        of: _Integrand = ctx.integrand
         _, by_low, by_high, *needed = ctx.needs_input_grad
         found: list[Any] = [None, None, None, *[None] * len(values)]
         if by_low:
-            found[1] = -_at_limit(of, low, values, g)
+            found[1] = -_pulled(g, _at_limit(of, low, high, values))
         if by_high:
-            found[2] = _at_limit(of, high, values, g)
+            found[2] = _pulled(g, _at_limit(of, high, low, values))
         places = [i for i, v in enumerate(values) if needed[i] and v.is_floating_point()]
         if places:
 
@@ -89,7 +137,13 @@ class _Integral(Function):
                 flat: Tensor = slicing.cat([part.reshape(-1) for part in pulled])
                 return flat
 
-            whole = _Integral.apply(of.derived(gradient), low, high, g, *values)
+            def mesh(low: Tensor, high: Tensor, all_values: Sequence[Tensor]) -> Sequence[float]:
+                g, *values = all_values
+                moved = arrays.integration.nearby([raw(values[i]) for i in places])
+                there = _with(values, places, [wrap(x) for x in moved])
+                return of.mesh_without_jumps(low, high, values, there, raw(g))
+
+            whole = _Integral.apply(of.derived(gradient, mesh), low, high, g, *values)
             for i, part in zip(places, _split(whole, [values[i] for i in places]), strict=True):
                 found[3 + i] = part
         return tuple(found)
@@ -97,12 +151,13 @@ class _Integral(Function):
     @staticmethod
     def jvp(ctx: Any, *tangents: Any) -> Any:
         low, high, *values = ctx.saved_tensors
-        of = ctx.integrand
+        of: _Integrand = ctx.integrand
         _, of_low, of_high, *moving = tangents
         total: Any = None
-        for at, t, sign in ((low, of_low, -1.0), (high, of_high, 1.0)):
-            if t is not None and not _is_infinite(at):
-                part = sign * t * of.call(at, values)
+        for at, other, t, sign in ((low, high, of_low, -1.0), (high, low, of_high, 1.0)):
+            value = None if t is None else _at_limit(of, at, other, values)
+            if value is not None:
+                part = sign * t * value
                 total = part if total is None else total + part
         places = [i for i, t in enumerate(moving) if t is not None]
         if places:
@@ -113,8 +168,14 @@ class _Integral(Function):
                 found: Tensor = jvp(one, tuple(values[i] for i in places), tuple(directions))[1]
                 return found
 
+            def mesh(low: Tensor, high: Tensor, all_values: Sequence[Tensor]) -> Sequence[float]:
+                directions, values = all_values[: len(places)], all_values[len(places) :]
+                pairs = [(raw(values[i]), raw(t)) for i, t in zip(places, directions, strict=True)]
+                moved = [wrap(arrays.integration.along(v, t)) for v, t in pairs]
+                return of.mesh_without_jumps(low, high, values, _with(values, places, moved))
+
             part = _Integral.apply(
-                of.derived(moved), low, high, *[moving[i] for i in places], *values
+                of.derived(moved, mesh), low, high, *[moving[i] for i in places], *values
             )
             total = part if total is None else total + part
         return total
@@ -130,12 +191,22 @@ class _Integral(Function):
         return stack(rows, dim=0), 0
 
 
-def _at_limit(of: _Integrand, at: Tensor, values: Sequence[Tensor], g: Tensor) -> Tensor:
-    """How the integral moves with a limit: by the integrand there, or not at all at infinity."""
-    if _is_infinite(at):
-        return 0.0 * g.sum()
-    found: Tensor = (g * of.call(at, values)).sum()
+def _pulled(g: Tensor, value: Tensor | None) -> Tensor:
+    found: Tensor = 0.0 * g.sum() if value is None else (g * value).sum()
     return found
+
+
+def _at_limit(of: _Integrand, at: Tensor, other: Tensor, values: Sequence[Tensor]) -> Tensor | None:
+    """How the integral moves with a limit: by the integrand next to it, on the side of the other
+    limit, since it may jump there; not at all at infinity. Infinite values are those at the limit
+    itself."""
+    if _is_infinite(at):
+        return None
+    fixed = at.detach()
+    found = of.call(at + (fixed.nextafter(other.detach()) - fixed), values)
+    edge = of.call(fixed, [v.detach() for v in values]).detach()
+    chosen: Tensor = edge.where(edge.isinf(), found)
+    return chosen
 
 
 def _is_infinite(x: Tensor) -> bool:
@@ -170,10 +241,16 @@ def quad(
         epsabs: The absolute tolerance.
         epsrel: The relative tolerance.
         limit: The largest number of subintervals.
-        points: Where ``func`` may have singularities or jumps, between the limits.
+        points: Where ``func`` may have singularities or jumps, between the limits. Where a jump
+            depends on what to differentiate by, pass its place as a Tensor that depends on the
+            same: then the derivative contains what the jump adds to it.
 
     Returns:
         The integral, as a Tensor, and an estimate of its absolute error.
+
+    Raises:
+        RuntimeError: when a derivative is asked for, and ``func`` jumps at a place that depends on
+            what to differentiate by, which is not one of ``points``.
 
     Example:
         >>> import math
@@ -199,12 +276,40 @@ def quad(
     live = parameters.live
     if live or is_live(low) or is_live(high):
         parameters.check(flat, "quad", start)
+    moving, fixed = _split_points(points, low)
     integrand = _Integrand(
         lambda x, values: parameters.call(flat, values, x),
-        {"epsabs": epsabs, "epsrel": epsrel, "limit": limit, "points": points}, parameters,
+        {"epsabs": epsabs, "epsrel": epsrel, "limit": limit, "points": fixed}, parameters,
     )  # fmt: skip
-    found = _Integral.apply(integrand, low, high, *live)
-    return found.reshape(shape), integrand.error
+    total, error = None, 0.0
+    for start, end in _parts(low, high, moving):
+        found = _Integral.apply(integrand, start, end, *live)
+        total = found if total is None else total + found
+        error += integrand.error
+    assert total is not None
+    return total.reshape(shape), error
+
+
+def _split_points(points: Any, low: Tensor) -> tuple[list[Tensor], Any]:
+    """The points that can be differentiated by, and the others as numbers, or None."""
+    if points is None:
+        return [], None
+    given = list(points.reshape(-1).unbind()) if isinstance(points, Tensor) else list(points)
+    moving = [as_tensor(p, dtype=low.dtype).reshape(()) for p in given if is_live(p)]
+    fixed = [float(p) for p in given if not is_live(p)]
+    return moving, (fixed if fixed or not moving else None)
+
+
+def _parts(low: Tensor, high: Tensor, points: list[Tensor]) -> list[tuple[Tensor, Tensor]]:
+    """The intervals between points, in order. Points that are not between the limits do not
+    count."""
+    if not points:
+        return [(low, high)]
+    first, last = low.minimum(high), low.maximum(high)
+    down = bool(representative(low) > representative(high))
+    between = slicing.stack(points).maximum(first).minimum(last)
+    inner = between.sort(descending=down).values.unbind()
+    return list(zip([low, *inner], [*inner, high], strict=True))
 
 
 def _limit(x: Any, dtype: Any) -> Tensor:

@@ -17,7 +17,7 @@ from retrograd.func._vectorized import vmap
 from retrograd.ops._operation import raw
 from retrograd.ops.linear import stack
 from retrograd.ops.shapes import slicing
-from retrograd.optimize._implicit import Problem, Solution, check_near, check_regular
+from retrograd.optimize._implicit import Problem, Solution, check_regular
 from retrograd.tensor._limits import finfo
 from retrograd.tensor._tensor import Tensor
 
@@ -110,7 +110,6 @@ class _Rates:
     def __init__(self, rate: Rate, make: Make, matrix: Any, times: Any) -> None:
         self.system = arrays.integration.Stages(matrix, times)
         every, pair = _together(rate), _together(_with_jacobian(rate))
-        self._rates = make("rates of stages", every, "value")
         self._pair = make("rates of stages and their jacobians", pair, "matrix")
         self._pulled = make("rates of stages, pulled", _pull(every), "matrix")
 
@@ -119,41 +118,31 @@ class _Rates:
     ) -> Sequence[Any]:
         system = self.system.at(t, h, y)
         times = wrap(system.times)
-        moved = self._solution(system, times, values, guess)
-        jacobians, rates = self._pair.arrays(times, wrap(y + moved), *values)
-        factors = system.factors(jacobians)
-        check_regular("solve_ivp", factors)
-        check_near("solve_ivp", system.step(factors, moved, rates), moved)
+        states, rates, factors = self._solution(system, times, values, guess)
         by_rates, by_h = system.adjoint(factors, rates, g)
-        by_times, by_states, *others = self._pulled.arrays(
-            wrap(by_rates), times, wrap(y + moved), *values
-        )
+        by_times, by_states, *others = self._pulled.arrays(wrap(by_rates), times, states, *values)
         return *system.gathered(by_times, by_states, by_h, g), *others
 
-    def _solution(self, system: Any, times: Tensor, values: Sequence[Tensor], guess: Any) -> Any:
-        """How far the state moves until each stage, a row for each, by Newton's method."""
+    def _solution(
+        self, system: Any, times: Tensor, values: Sequence[Tensor], guess: Any
+    ) -> tuple[Tensor, Any, Any]:
+        """The states and the rates at the stages, a row for each, and the factors of the equations
+        there, by Newton's method. The guess is so good that one step is enough as a rule. Then
+        derivatives are needed at the result anyway, and say that it is one."""
         y = system.y
         moved = arrays.asarray(guess, y.dtype) - y
         close, rounding = _tolerances(times.dtype)
         before = float("inf")
-        factors: Any = None
         for _ in range(30):
-            at = wrap(y + moved)
-            if factors is None:
-                jacobians, rates = self._pair.arrays(times, at, *values)
-                factors = system.factors(jacobians, scaled=False)
-                if not factors.condition > 0.0:
-                    break
-            else:
-                (rates,) = self._rates.arrays(times, at, *values)
+            states = wrap(y + moved)
+            jacobians, rates = self._pair.arrays(times, states, *values)
+            factors = system.factors(jacobians)
+            check_regular("solve_ivp", factors)
             change = system.step(factors, moved, rates)
-            moved = moved - change
             far, size = system.sizes(change, moved)
             if far <= close * size or before <= far <= rounding * size:
-                return moved
-            if far > 0.1 * before:  # the matrix is out of date
-                factors = None
-            before = far
+                return states, rates, factors
+            moved, before = moved - change, far
         raise RuntimeError(UNSOLVED.format(float(system.t)))
 
 

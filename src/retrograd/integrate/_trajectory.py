@@ -53,10 +53,16 @@ def _rate_of(fun: Callable[..., Any]) -> Callable[[Tensor, Tensor, Any], Tensor]
 class Grid:
     """The steps that were taken, and where outputs are between them."""
 
-    def __init__(self, times: Sequence[float], outputs: Sequence[float], states: Any) -> None:
-        """``states``: a function of a time that gives the state there, approximately."""
+    def __init__(
+        self, times: Sequence[float], outputs: Sequence[float], states: Any,
+        evaluated: Sequence[float],
+    ) -> None:  # fmt: skip
+        """``states``: a function of a time that gives the state there, approximately.
+        ``evaluated``: the times at which the right-hand side was evaluated, in that order."""
+        self.evaluated = evaluated
         self.times, self.outputs, self.states = list(times), list(outputs), states
         self.steps = max(len(self.times) - 1, 1)
+        self.is_smooth = False  # whether the right-hand side is known to have no jumps that move
         of_step = [int(i) for i in arrays.integration.segments(self.times, self.outputs)]
         self.within: list[list[int]] = [[] for _ in range(self.steps)]
         for k, i in enumerate(of_step):
@@ -174,6 +180,33 @@ class Trajectory:
             self._known[key] = self.solve(self.inputs_of(args))
         return self._known[key]
 
+    def check(self, grid: Grid, args: Sequence[Any]) -> None:
+        """RuntimeError if the right-hand side jumps along the trajectory, where the state or the
+        parameters say: then derivatives have a term for the jump, which the steps lack."""
+        if grid.is_smooth:
+            return
+        first, _, _, _, *values = self.inputs_of(args)
+        dtype = raw(first).dtype
+        places = [i for i, v in enumerate(values) if v.is_floating_point()]
+
+        def rate(t: float, moved: bool = False) -> Any:
+            at = [arrays.asarray(grid.states(float(t)), dtype), *[raw(values[i]) for i in places]]
+            y, *others = arrays.integration.nearby(at) if moved else at
+            given = _with(values, places, [wrap(x) for x in others])
+            (found,) = self.rate.arrays(wrap(arrays.asarray(t, dtype)), wrap(y), *given)
+            return arrays.asarray(found, arrays.float64)
+
+        for pair in arrays.integration.jumps_within_steps(rate, grid.times, grid.evaluated, dtype):
+            before, after = ([rate(t, moved) for t in pair] for moved in (False, True))
+            if arrays.integration.has_moved(before, after, dtype):
+                raise RuntimeError(
+                    f"solve_ivp: fun jumps at t = {pair[0]:.6g}, at a state or a time that depends "
+                    "on what to differentiate by. Derivatives then have a term for the jump, which "
+                    "is not known. End there by a terminal event, and go on from its time and "
+                    "state with what fun is after it."
+                )
+        grid.is_smooth = True
+
     def solve(self, inputs: Sequence[Any]) -> tuple[Grid, Tensor]:
         """SciPy's steps and outputs."""
         raise NotImplementedError
@@ -241,7 +274,7 @@ class Pulled:
         number: Callable[[float], Any] = lambda t: arrays.asarray(t, y0.dtype)[()]
         ends, by_outputs = grid.times, [0.0 * last for _ in grid.outputs]
         by_first, by_last, by_values = 0.0 * first, 0.0 * last, [0.0 * raw(v) for v in values]
-        states = [y0, *[arrays.asarray(grid.states(t), y0.dtype) for t in ends[1:-1]]]
+        states = [y0, *arrays.integration.states_between(grid.states, ends, y0.dtype)]
         carried = 0.0 * y0
         g = raw(g.contiguous())  # so that one program serves all steps
         for i in reversed(range(grid.steps)):
@@ -297,6 +330,8 @@ class Replayed(Function):
         def replayed(*args: Tensor) -> Tensor:
             with trajectory.parameters.plainly():
                 grid, _ = trajectory.solution(args[: trajectory.count])
+                if not isinstance(function, States):
+                    trajectory.check(grid, args[: trajectory.count])
                 found: Tensor = function.value(grid, args).detach()
             return found
 
