@@ -1,6 +1,7 @@
 """Functions that are no programs, or hardly: a clear message, and the right answer."""
 
 import datetime
+import gc
 import os
 import threading
 import time
@@ -191,3 +192,23 @@ def test_errors_between_two_updates_leave_both_undone() -> None:
     compiled(x, torch.tensor([0]))
     assert first.tolist() == [0, 3, 6]
     assert second.tolist() == [4, 4, 4]
+
+
+@pytest.mark.parametrize("frozen", [False, True])
+def test_tensors_in_containers_that_cannot_be_searched(frozen: bool) -> None:
+    box = {1: torch.ones(3)}
+    values = box.values()
+    compiled = torch.compile(lambda x: x * next(iter(values)))
+    gc.collect()
+    before = gc.get_freeze_count()
+    if frozen:  # as servers do before they fork
+        gc.freeze()
+    try:
+        with pytest.warns(UserWarning, match="but in a dict"):
+            assert compiled(torch.ones(3)).tolist() == [1, 1, 1]
+        box[1] = torch.full((3,), 5.0)
+        assert compiled(torch.ones(3)).tolist() == [5, 5, 5]
+        assert (gc.get_freeze_count() > 0) is (frozen or before > 0)
+    finally:
+        if frozen and not before:
+            gc.unfreeze()

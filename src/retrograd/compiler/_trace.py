@@ -460,7 +460,13 @@ class Trace:
         if not held:
             return None
         own = {id(x) for x in (unknown, held, self.tensors, *containers_in(found))}
-        for holder in gc.get_referrers(*held):
+        frozen = gc.get_freeze_count() > 0
+        if frozen:  # the collector does not look for referrers among frozen objects
+            gc.unfreeze()
+        holders = gc.get_referrers(*held)
+        if frozen:
+            gc.freeze()
+        for holder in holders:
             kind = type(holder)
             if id(holder) in own or kind is types.FrameType or kind is tuple:
                 continue
