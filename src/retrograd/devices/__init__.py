@@ -3,7 +3,8 @@
 A tensor on a device holds a ``_values.py:DeviceValue`` in place of an array. It is a value of a
 level below all transforms, as those of the device ``meta`` are, so the engine, rules, hooks,
 modules and optimizers need nothing of their own. ``_level.py`` does an operation by its lowering
-(``compiler/xla``), compiled once for each signature (``_calls.py``). ``_platforms.py`` knows which
+(``compiler/xla``), compiled once for each signature (``_calls.py``), and a composite, or the rules
+of a node, as one compiled function (``_fused.py``, ``_nodes.py``). ``_platforms.py`` knows which
 devices there are.
 
 Nothing here is imported before a program names such a device, and JAX not before that.
