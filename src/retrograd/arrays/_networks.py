@@ -196,7 +196,7 @@ def elu(x: Raw, alpha: float, scale: float, input_scale: float) -> Raw:
 
     def kernel(x: Raw, out: Raw) -> None:
         zero = _ZERO[x.dtype]
-        np.minimum(x, zero, out)
+        np.minimum(x, zero, out=out)
         if input_scale != 1:
             np.multiply(out, input_scale, out=out)
         np.expm1(out, out)
