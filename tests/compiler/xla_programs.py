@@ -416,18 +416,52 @@ def test_a_step_in_bfloat16() -> None:
 
 
 def test_results_lie_in_memory_that_the_next_program_reads_as_it_is() -> None:
-    from retrograd.compiler.xla._executable import Memory
+    from retrograd.compiler.xla._memory import Memory
 
     transposed, doubled = compiled(lambda x: x.t() + 0), compiled(lambda x: x * 2)
-    first = transposed(torch.arange(6.0).reshape(2, 3))
-    first = transposed(torch.arange(6.0).reshape(2, 3))
+    x = torch.arange(6000.0).reshape(2000, 3)
+    first = transposed(x)
+    first = transposed(x)
     first[0, 0] = 5
     for _ in range(2):
         second = doubled(first)
     assert isinstance(first._data.base, Memory)
     assert isinstance(second._data.base, Memory)
-    assert first.tolist() == [[5, 3], [1, 4], [2, 5]]
-    assert second.tolist() == [[10, 6], [2, 8], [4, 10]]
+    assert first[:, :2].tolist() == [[5, 3], [1, 4], [2, 5]]
+    assert second[:, :2].tolist() == [[10, 6], [2, 8], [4, 10]]
+    assert second.sum() == 2 * (x.sum() + 5)
+
+
+def test_small_arguments_and_results_of_all_dtypes_and_layouts() -> None:
+    def function(a: Any, b: Any, c: Any, d: Any, flag: Any, large: Any) -> Any:
+        return (a + 1, (a * b).T, b, c * 2, ~flag, d.sum(), large * a[0, 0], a.sum(), (c + 1)[0],
+                (a.T + b.T)[:, :1].contiguous(), d.float().T + 1, large.sum(1))  # fmt: skip
+
+    run = compiled(function)
+    torch.manual_seed(0)
+    for _ in range(4):
+        args = [torch.randn(3, 4), torch.randn(4, 3).T, torch.randn(2, 2, dtype=torch.complex128),
+                torch.randint(9, (1, 5)), torch.tensor(True), torch.randn(100, 70)]  # fmt: skip
+        expected, found = function(*args), run(*args)
+        assert close(found, expected)
+        assert [y.stride() for y in found] == [y.stride() for y in expected]
+        shared = [np.shares_memory(x._data, y._data) for i, x in enumerate(found)
+                  for y in (*found[i + 1 :], *(args[:1] + args[2:]))]  # fmt: skip
+        assert not any(shared)
+    assert len(run.entries) == 1
+
+
+def test_results_are_right_if_xla_does_not_keep_to_the_memory_that_it_is_given() -> None:
+    run = compiled(lambda x: (x + 1, x.sum()))
+    run(torch.ones(3))
+    run(torch.ones(3))
+    (room,) = run.last.function.__globals__["f0"].call.__globals__["rooms"]
+    kept, room[0] = room[0], jnp.zeros_like(room[0])
+    for _ in range(2):
+        y, total = run(torch.arange(3.0))
+        assert y.tolist() == [1, 2, 3]
+        assert total.item() == 3
+    assert kept.tolist() == [2, 2, 2, 3]
 
 
 @pytest.mark.parametrize("n", [0, 1, 2, 3])
@@ -454,7 +488,7 @@ def test_a_long_chain_of_small_operations_is_not_fused() -> None:
     run = compiled(chain)
     run(x, y)
     assert close(run(x, y), chain(x, y))
-    (step, *_) = run.last.function.steps[0]
+    step = run.last.function.__globals__["f0"]
     assert step.options() == {"xla_disable_hlo_passes": "fusion"}
     step.program.lines = step.program.lines[:-1]
     assert step.options() is None  # a shorter one is

@@ -1,14 +1,10 @@
 """Programs as functions that XLA runs: compiled once, for the shapes that they were traced with.
 
-Arrays go in and come out without a copy where that is possible: on a CPU, XLA reads the memory of
-NumPy arrays, and NumPy reads and writes the memory that XLA put results in, which nobody else has.
-Nothing is donated: what the caller holds stays as it is.
+How arrays go in and come out is in ``_calling.py``. What the caller holds is never donated.
 """
 
 from __future__ import annotations
 
-import ctypes
-import functools
 import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -21,7 +17,9 @@ from retrograd.compiler import _printing
 from retrograd.compiler._control_lines import Control
 from retrograd.compiler._program import Line, Program, Var, mapped
 from retrograd.compiler.xla._attention import remembered
+from retrograd.compiler.xla._calling import Calling, in_order, strides_of
 from retrograd.compiler.xla._elementwise import to_dtype
+from retrograd.compiler.xla._memory import block_of, inverse, memory_order
 from retrograd.compiler.xla._narrow import PRODUCTS, ROUNDING, Narrow
 from retrograd.compiler.xla._stages import Stage, stages_of
 from retrograd.compiler.xla._table import LOWERINGS, ON_HOST, doubts, lowered
@@ -32,7 +30,6 @@ np = arrays.programs.numpy
 MANY_LINES = 1000  # of a program that may take XLA's CPU compiler minutes
 SMALL = 2048  # bytes of results of a line
 LARGE = 1024  # elements: larger constants are arguments, as XLA would take long to compile them
-COPIED = 1 << 20  # bytes of an argument that is copied to memory of XLA in place of being converted
 
 
 def function_of(program: Program) -> tuple[Callable[..., Any], set[Var]]:
@@ -41,7 +38,7 @@ def function_of(program: Program) -> tuple[Callable[..., Any], set[Var]]:
     explain_host_lines(program)
     program = with_numbers(program)
     found = Executable(program, stages_of(program, runs_on_host))
-    return found, found.written
+    return found.in_lines(len(program.inputs)), found.written
 
 
 def runs_on_host(line: Line) -> bool:
@@ -106,6 +103,24 @@ class Executable:
         """A part that NumPy runs."""
         return function
 
+    def in_lines(self, count: int) -> Callable[..., Any]:
+        """The same as a function of ``count`` inputs in straight lines."""
+        names: dict[str, Any] = {}
+        lines = []
+        for k, (function, inputs, outputs) in enumerate(self.steps):
+            names[f"f{k}"] = function
+            target = "".join([f"v{i}, " for i in outputs]) or "_"
+            call = f"f{k}.call" if isinstance(function, Compiled) else f"f{k}"
+            lines.append(f"{target} = {call}({', '.join([f'v{i}' for i in inputs])})")
+        results = []
+        for k, (i, constant) in enumerate(zip(self.outputs, self.constants, strict=True)):
+            names[f"c{k}"] = constant
+            results.append(f"c{k}, " if i is None else f"v{i}, ")
+        body = "\n    ".join([*lines, f"return ({''.join(results)})"])
+        exec(f"def run({', '.join([f'v{i}' for i in range(count)])}):\n    {body}\n", names)
+        run: Callable[..., Any] = names["run"]
+        return run
+
     def __call__(self, *values: Any, spares: Sequence[Any] = ()) -> tuple[Any, ...]:
         known = [*values, *[None] * self.room, *spares]
         for function, inputs, outputs in self.steps:
@@ -127,26 +142,21 @@ class Compiled:
         self.program = program
         self.orders = [memory_order(v) for v in program.inputs]
         self.constants = [v for v in program.constants() if v.nbytes > LARGE * v.dtype.itemsize]
+        self.held: list[Any] = []  # these constants as XLA's arrays
         self.outputs: list[Output] = []
         self.leading: list[Var] = []  # outputs that XLA is to give before all others
         self.in_doubt = False  # whether XLA says if its answer is to be trusted
-        self.call: Callable[..., Any] | None = None
-        self.rooms: list[list[Room | None]] = []  # of no call that is under way
+        self.call: Callable[..., Any] = self.first_call
         self.without_lowering = False
 
     def compile(self) -> Callable[..., Any]:
-        shapes = [
-            jax.ShapeDtypeStruct(_ordered(v.shape, order), v.dtype)
-            for v, order in zip(self.program.inputs, self.orders, strict=True)
-        ]
-        shapes += [jax.ShapeDtypeStruct(v.shape, v.dtype) for v in self.constants]
+        """The program as a function of NumPy's arrays."""
         self.held = [jax.device_put(v.constant) for v in self.constants]
-        self.on_cpu = jax.default_backend() == "cpu"
-        return self.jitted(shapes)
+        calling = Calling(self, jax.default_backend() == "cpu")
+        return calling.caller(calling.compiled(self.options()))
 
     def jitted(self, shapes: Sequence[Any], donated: tuple[int, ...] = ()) -> Callable[..., Any]:
-        """The program as JAX's function, which is called in less time than what it compiles to is.
-        It is traced now, for the errors."""
+        """The program as JAX's function of JAX's arrays. It is traced now, for the errors."""
         # Not self.trace itself, which JAX would take for the one that it has traced already.
         function = jax.jit(
             lambda *x: self.trace(*x), keep_unused=True, donate_argnums=donated,
@@ -168,23 +178,36 @@ class Compiled:
 
     def trace(self, *values: Any) -> tuple[Any, ...]:
         """The program in the words of JAX, for values that stand for its inputs."""
+        known, trusted = self.evaluated(values)
+        return (*self.results(known, self.program.outputs), *trusted)
+
+    def evaluated(self, values: Sequence[Any]) -> tuple[dict[Var, Any], list[Any]]:
+        """The values of all variables in the words of JAX, and, if that is not certain, whether
+        they are to be trusted."""
         program = self.program
         known: dict[Var, Any] = {}
         for v, order, x in zip(program.inputs, self.orders, values, strict=False):
-            known[v] = x if order is None else jnp.transpose(x, _inverse(order))
+            known[v] = x if order is None else jnp.transpose(x, inverse(order))
         known.update(zip(self.constants, values[len(program.inputs) :], strict=False))
         doubts()
         narrow = Narrow(program, known)
         with remembered():
             for line in program.lines:
                 run_line(line, known, narrow if narrow.any else None)
-        inputs = {id(known[v]): i for i, v in enumerate(program.inputs)}
-        found = {id(known[v]): known[v] for v in (*self.leading, *program.outputs)
+        conditions = doubts()
+        self.in_doubt = bool(conditions)
+        trusted = [jnp.stack([jnp.all(c) for c in conditions]).all()] if conditions else []
+        return known, trusted
+
+    def results(self, known: dict[Var, Any], outputs: Sequence[Var]) -> list[Any]:
+        """What XLA is to give for some outputs, and in ``self.outputs`` what is made of that."""
+        inputs = {id(known[v]): i for i, v in enumerate(self.program.inputs)}
+        found = {id(known[v]): known[v] for v in (*self.leading, *outputs)
                  if id(known[v]) not in inputs}  # fmt: skip
         positions = {key: i for i, key in enumerate(found)}
         self.outputs = []
         met: set[int] = set()
-        for v in program.outputs:
+        for v in outputs:
             key = id(known[v])
             if key in inputs:
                 self.outputs.append(Output(inputs[key], True, True, v))
@@ -193,34 +216,9 @@ class Compiled:
             met.add(key)
         results = list(found.values())
         for output in self.outputs:
-            if self.lays_out and not output.copied and output.order is not None:
-                results[output.position] = jnp.transpose(results[output.position], output.order)
-        conditions = doubts()
-        self.in_doubt = bool(conditions)
-        if conditions:
-            results.append(jnp.stack([jnp.all(c) for c in conditions]).all())
-        return tuple(results)
-
-    def new_rooms(self) -> list[Room | None]:
-        """Memory for the arguments of one call at a time."""
-        return [
-            Room(v, order) if self.on_cpu and 0 < v.nbytes <= COPIED else None
-            for v, order in zip(self.program.inputs, self.orders, strict=True)
-        ]
-
-    def arguments(self, values: Sequence[Any], rooms: list[Room | None]) -> list[Any]:
-        """The inputs as XLA takes them."""
-        args = []
-        for x, order, room in zip(values, self.orders, rooms, strict=True):
-            base = getattr(x, "base", None)
-            if isinstance(base, Memory):
-                args.append(base.array)
-            elif room is not None:
-                room.shown[...] = x
-                args.append(room.array)
-            else:
-                args.append(x if order is None else x.transpose(order))
-        return args
+            if self.lays_out and not output.copied:
+                results[output.position] = in_order(results[output.position], output.order)
+        return results
 
     def explain(self, error: NotImplementedError) -> None:
         """Say that NumPy runs the program, and why."""
@@ -231,27 +229,18 @@ class Compiled:
         )  # fmt: skip
 
     def __call__(self, *values: Any) -> tuple[Any, ...]:
-        if self.without_lowering:
-            return self.program.run(*values)
-        with jax.enable_x64(True):
-            if self.call is None:
-                try:
-                    self.call = self.compile()
-                except NotImplementedError as error:
-                    self.explain(error)
-                    return self.program.run(*values)
-            rooms = self.rooms.pop() if self.rooms else self.new_rooms()
-            found = self.call(*self.arguments(values, rooms), *self.held)
-        if found:
-            found[0].block_until_ready()  # and so are all others
-        self.rooms.append(rooms)
-        if self.in_doubt and not found[-1]:
-            return self.program.run(*values)
-        return tuple([
-            arrays.copy(values[y.position]) if y.is_input
-            else y.taken_over(found[y.position], self.on_cpu)
-            for y in self.outputs
-        ])  # fmt: skip
+        found: tuple[Any, ...] = self.call(*values)
+        return found
+
+    def first_call(self, *values: Any) -> tuple[Any, ...]:
+        """Compile the program, and call it."""
+        try:
+            with jax.enable_x64(True):
+                self.call = self.compile()
+        except NotImplementedError as error:
+            self.explain(error)
+            self.call = self.program.run
+        return self(*values)
 
 
 class Variants:
@@ -289,14 +278,17 @@ class Output:
         self.shape = v.shape  # which JAX's arrays take a while to say
         self.block = block_of(v.nbytes)
         self.order = memory_order(v)
-        # As the program has it, which other programs may have been made for.
-        self.strides = v.strides if self.order is not None or is_dense(v) else None
+        self.strides = strides_of(v)
 
-    def taken_over(self, array: Any, on_cpu: bool) -> Any:
-        """What XLA computed as an array that may be written: in its memory, if NumPy may."""
-        if not on_cpu or 0 in self.shape or (self.copied and self.shape):
-            found = np.array(array)
-            return found[()] if self.order is None else found.transpose(_inverse(self.order))
+    def converted(self, array: Any) -> Any:
+        """What XLA computed as an array of NumPy's, in memory of its own."""
+        found = np.array(array)
+        return found[()] if self.order is None else found.transpose(inverse(self.order))
+
+    def taken_over(self, array: Any) -> Any:
+        """The same in the memory of XLA, which nobody else has."""
+        if 0 in self.shape or (self.copied and self.shape):
+            return self.converted(array)
         block = self.block.from_address(array.unsafe_buffer_pointer())
         if not self.shape:  # which JAX itself takes a while to give
             return np.ndarray((), self.dtype, block)[()]
@@ -350,69 +342,3 @@ def _as_jax(x: Any) -> Any:
     if type(x) in (list, tuple):
         return type(x)([_as_jax(part) for part in x])
     return jnp.asarray(x) if isinstance(x, (np.ndarray, np.generic)) else x
-
-
-# -- arrays ----------------------------------------------------------------------------------
-
-
-class Memory:
-    """Memory of XLA, which NumPy's arrays show: the ``base`` of these."""
-
-    array: Any  # XLA's, which lives as long
-
-
-class Room:
-    """Memory of XLA for an argument. Making an array of XLA of one of NumPy takes longer than most
-    programs on small arrays, and XLA copies what does not begin at a multiple of 64 bytes anyway.
-    ``array`` is written between two calls, which XLA does not expect of its arrays, so nothing but
-    a call that is waited for may get to see it."""
-
-    __slots__ = ("array", "shown")
-
-    def __init__(self, v: Var, order: tuple[int, ...] | None) -> None:
-        self.array = jnp.zeros(_ordered(v.shape, order), v.dtype)
-        block = block_of(v.nbytes).from_address(self.array.unsafe_buffer_pointer())
-        shown = np.ndarray(self.array.shape, v.dtype, block)
-        self.shown = shown if order is None else shown.transpose(_inverse(order))
-
-
-@functools.cache
-def block_of(size: int) -> Any:
-    """The type of so many bytes of such memory."""
-    return type("Block", (ctypes.c_char * size, Memory), {})
-
-
-def is_dense(v: Var) -> bool:
-    """Whether a variable is laid out row by row and fills its memory."""
-    reach = int(v.dtype.itemsize)
-    for size, step in zip(reversed(v.shape), reversed(v.strides), strict=True):
-        if size != 1 and step != reach:
-            return False
-        reach *= size
-    return 0 not in v.shape
-
-
-def memory_order(v: Var) -> tuple[int, ...] | None:
-    """The order of dimensions that a variable lies in memory by, from the longest steps to the
-    shortest, if it fills its memory and is not laid out row by row. None otherwise."""
-    sizes = [(step, size) for step, size in zip(v.strides, v.shape, strict=True) if size != 1]
-    if 0 in v.shape or any(step <= 0 for step, _ in sizes):
-        return None
-    order = sorted(range(len(v.shape)), key=lambda d: -v.strides[d])
-    if order == list(range(len(v.shape))):
-        return None
-    reach = int(v.dtype.itemsize)
-    for d in reversed(order):
-        if v.shape[d] != 1:
-            if v.strides[d] != reach:
-                return None
-            reach *= v.shape[d]
-    return tuple(order)
-
-
-def _ordered(shape: tuple[int, ...], order: tuple[int, ...] | None) -> tuple[int, ...]:
-    return shape if order is None else tuple([shape[d] for d in order])
-
-
-def _inverse(order: tuple[int, ...]) -> tuple[int, ...]:
-    return tuple(sorted(range(len(order)), key=lambda d: order[d]))
