@@ -16,7 +16,7 @@ from retrograd.ops._refusals import kernel
 from retrograd.ops._sections import like
 from retrograd.ops.algebra.all_pairs import length
 from retrograd.ops.comparisons import eq
-from retrograd.ops.copies import to_dtype, zeros_like
+from retrograd.ops.copies import fill_number, to_dtype, zeros_like
 from retrograd.ops.elementwise import sqrt, sub
 from retrograd.ops.networks.losses import _size, at_least, reduced, reduction_of
 from retrograd.ops.piecewise import minimum, sgn, where
@@ -276,7 +276,7 @@ def cosine_embedding_loss(
     squares = [plus(reductions.sum(x * x, dim=dims), number=1e-12) for x in (input1, input2)]
     cosine = product / sqrt(squares[0] * squares[1])
     wanted, zero = raw(target), zeros_like(raw(cosine))
-    together = where(wanted == 1, sub(zero + 1, cosine), zero)
+    together = where(wanted == 1, sub(fill_number(zero, value=1), cosine), zero)
     apart = where(wanted == -1, clamp_min(minus(cosine, number=-margin), 0), zero)
     return reduced(together + apart, reduction)
 
