@@ -353,7 +353,7 @@ def binary(
             result = computed(self, other)
             if result is not None:
                 return result
-        if type(other) is Tensor:  # other than float32 or float64, or on a device
+        if type(self) is type(other) is Tensor:  # other than float32 or float64, or on a device
             return apply(op, (self, other), {})
         if not is_operand(other):
             if as_operator:
