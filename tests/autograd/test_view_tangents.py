@@ -178,3 +178,18 @@ def test_an_older_view_inside_further_transforms() -> None:
     assert within(lambda v, y: func.grad(lambda z: (z.sum(), v), has_aux=True)(y)[1]) == [3.0, 5.0]
     assert within(lambda v, y: func.jvp(lambda z: v, (y,), (y,))[0]) == [3.0, 5.0]
     assert within(lambda v, y: func.jvp(lambda z: z * v, (y,), (y,))[1]) == [6.0, 20.0]
+
+
+@pytest.mark.parametrize("mode", ["forward_ad", "func.jvp"])
+def test_an_older_view_is_written_after_its_base_was_reshaped_in_place(mode: str) -> None:
+    def f(x: Any) -> tuple[Any, ...]:
+        base = torch.ones(2, 2, dtype=torch.float64)
+        view = base[:1]
+        base.copy_(x[0, 1])
+        base.unsqueeze_(0)
+        view.copy_(x[0, 1])
+        base.mul_(x[0, 1])  # x², whose tangent was that of x
+        return base, view
+
+    expected = differences(lambda x: joined(f(x)))
+    assert torch.allclose(MODES[mode](f), expected, atol=1e-6)

@@ -125,10 +125,10 @@ class Dual(Lifted):
         result.copy_(as_tensor(new))
         if source.part is not None:
             assert source.view_of is not None
-            base = source.view_of[0]
-            whole = writable(base.primal, base._tangent, new)
-            base._tangent = source.part.elsewhere(whole) + source.part.back(source._tangent)
-            base.owned = True
+            base, part = source.view_of[0], source.part
+            whole = writable(base.primal, base.tangent, new)
+            # The base may be a view in turn, of what it was before its shape was changed in place.
+            base.write_tangent(part.elsewhere(whole) + part.back(source._tangent))
 
     def item(self) -> Any:
         """The one element as a number."""

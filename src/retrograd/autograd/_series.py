@@ -154,7 +154,7 @@ class Series(Lifted):
         """Put a view that was there before its base was taken in back into the base."""
         assert source.view_of is not None
         base = source.view_of[0]
-        written: list[Any] = [base.known[0]]
+        written: list[Any] = []
         for k, new in enumerate(source.known[1:], start=1):
             old = base.coefficient(k)
             if old is None and new is None:
@@ -163,8 +163,9 @@ class Series(Lifted):
             whole = writable(base.known[0], old, old if new is None else new)
             rest = source.part.elsewhere(whole)
             written.append(rest if new is None else rest + source.part.back(new))
-        base.order = self.level.order
-        base.known = source.seen = written
+        base.replace(written)  # it may be a view in turn: of what it was before a reshape in place
+        base.refresh()
+        source.seen = base.known
 
     def item(self) -> Any:
         """The value, if it has one element, as a number."""
