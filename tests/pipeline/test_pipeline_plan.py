@@ -235,8 +235,9 @@ def test_a_command_is_needed(capsys: Any) -> None:
 def test_command_line_does_not_load_what_it_does_not_run() -> None:
     program = (
         "import sys, retrograd.__main__ as m; m.parser(); import retrograd.pipeline as p;"
-        "print([n for n in p._LATER.values() if f'retrograd.pipeline.{n}' in sys.modules]);"
-        "print([n for n in p.__all__ if getattr(p, n) is None], set(p.__all__) - {*p._LATER})"
+        "print([n for n in [*p._NAMES, 'schedules'] if f'retrograd.pipeline.{n}' in sys.modules]);"
+        "print([n for n in p.__all__ if getattr(p, n) is None],"
+        "set(p.__all__) - {n for names in p._NAMES.values() for n in names})"
     )
     run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     assert (run.stdout, run.stderr) == ("[]\n[] {'schedules'}\n", "")

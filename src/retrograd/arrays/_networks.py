@@ -320,7 +320,7 @@ def silu_divisor(x: Raw, out: Raw | None = None) -> Raw:
     """``1 + exp(-x)``."""
     out = np.negative(x, out=out)
     np.exp(out, out)
-    return np.add(out, _ONE[x.dtype], out)
+    return np.add(out, _ONE.get(x.dtype, 1), out)
 
 
 def silu(x: Raw) -> Raw:

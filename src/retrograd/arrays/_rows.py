@@ -29,7 +29,7 @@ def _sums(x: Raw) -> Raw:
 
 def _products(x: Raw, y: Raw) -> Raw:
     """The sums of ``x * y``."""
-    if x.ndim == 2 and x.shape[1] <= 1 << 12 and y.flags.c_contiguous:
+    if _are_rows(x) and y.flags.c_contiguous:
         return np.vecdot(x, y)[:, None]
     return np.add.reduce(np.multiply(x, y), 1, keepdims=True)
 

@@ -75,6 +75,7 @@ def forward_at_level(op: Operation) -> Callable[..., Any]:
 def unary(op: Operation, setting: Setting = PLAIN) -> Callable[..., Any]:
     """``op(x)`` for an operation without options."""
     active, apply, (float32, float64) = setting.active, setting.apply, setting.floats
+    class_of = setting.node_class
     forward, kind = setting.make_forward(op), None
     saves_self, saves_result = "self" in op.saves, "result" in op.saves
     constant, heavy = not op.differentiable, op.heavy and setting is PLAIN
@@ -110,7 +111,7 @@ def unary(op: Operation, setting: Setting = PLAIN) -> Callable[..., Any]:
             result._node = result._version_counter = None
             return result
         if kind is None:
-            kind = setting.node_class(op)
+            kind = class_of(op)
         node = result._node = kind()
         node.order = next(orders)
         node.next_nodes = (origin_node,)
@@ -146,6 +147,7 @@ def one_input(op: Operation, setting: Setting = PLAIN) -> Callable[..., Any]:
     """``op(x, **options)``: views, reductions, an elementwise operation with a number."""
     kind = None
     active, apply, (float32, float64) = setting.active, setting.apply, setting.floats
+    class_of = setting.node_class
     forward, is_view, keeps_type = setting.make_forward(op), op.view, op.dtypes in ("same", "sum")
     saves_operand = op.saves == op.inputs
     constant = not op.differentiable
@@ -187,7 +189,7 @@ def one_input(op: Operation, setting: Setting = PLAIN) -> Callable[..., Any]:
         if origin_node is None or constant:
             return result
         if kind is None:
-            kind = setting.node_class(op)
+            kind = class_of(op)
         node = result._node = kind()
         node.order = next(orders)
         node.next_nodes = (origin_node,)
@@ -263,6 +265,7 @@ def binary(
     ``as_operator``: leave operands that are no numbers, arrays or Tensors to the other side.
     """
     active, apply, (float32, float64) = setting.active, setting.apply, setting.floats
+    class_of = setting.node_class
     constant_of = setting.constant
     forward, broadcasts, saves = setting.make_forward(op), op.broadcasts, bool(op.saves)
     if names_shape(op):
@@ -309,7 +312,7 @@ def binary(
             result._node = None
             return result
         if kind is None:
-            kind = setting.node_class(op)
+            kind = class_of(op)
         node = result._node = kind()
         node.order = next(orders)
         node.next_nodes = (self_node, other_node)
@@ -392,6 +395,7 @@ def general(op: Operation, setting: Setting = PLAIN) -> Callable[..., Any]:
     """Any other call: arrays positional, options by keyword. Several inputs, outputs and saved
     values, as long as there is nothing to convert."""
     active, apply, (float32, float64) = setting.active, setting.apply, setting.floats
+    class_of = setting.node_class
     forward, several_inputs = setting.make_forward(op), op.inputs == ("tensors",)
     check, marked = op.check if setting.checks else None, float32.metadata is not None
     check_floats = not takes_floats(check)
@@ -401,7 +405,8 @@ def general(op: Operation, setting: Setting = PLAIN) -> Callable[..., Any]:
     may_cast = op.dtypes == "free"  # and then perhaps to integers, which have no history
     with_number, last = op.number, op.inputs[-1]
     has_rule = [True] * len(op.inputs) if op.joint else [rule is not None for rule in op.rules]
-    fits, by_shape = op.fits, op.broadcasts and single
+    # Where the result has the shape that operands are broadcast to.
+    fits, by_shape = op.fits, op.broadcasts and op.family in ("elementwise", "multilinear")
     # What to save: the position of an input or of an output, and whose gradients need it.
     plan = [
         (op.inputs.index(name), users) if name in op.inputs
@@ -486,7 +491,7 @@ def general(op: Operation, setting: Setting = PLAIN) -> Callable[..., Any]:
         if not recorded:
             return returned
         if kind is None:
-            kind = setting.node_class(op)
+            kind = class_of(op)
         node = kind()
         node.order = next(orders)
         node.next_nodes = tuple(nodes)

@@ -13,7 +13,7 @@ from retrograd.autograd._explaining._holders import Holder, holders
 from retrograd.autograd._explaining._words import bytes_text
 from retrograd.autograd._history import CopySlices
 from retrograd.autograd._node import FREED, NOWHERE, AccumulateGrad, Node
-from retrograd.autograd._wrap import Plug
+from retrograd.autograd._wrap import SPARSE, Plug
 
 LINES = 3  # of a graph that are printed
 GROUPS = 12  # of graphs that are printed
@@ -124,7 +124,8 @@ def alive() -> Alive:
     # By type, not isinstance, which asks objects for their class: some warn when asked anything.
     found: list[Node] = [x for x in everything if issubclass(type(x), Node)]
     nodes = [x for x in found if not isinstance(x, AccumulateGrad) and x is not NOWHERE]
-    tensors = [x for x in everything if issubclass(type(x), Plug.tensor) and x._node is not None]
+    tensors = [x for x in everything if issubclass(type(x), Plug.tensor)
+               and type(x) not in SPARSE and x._node is not None]  # fmt: skip
     del everything, found
     groups = components(nodes)
     results: dict[int, AliveGraph] = {}
