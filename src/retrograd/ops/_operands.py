@@ -104,8 +104,9 @@ def is_differentiated(x: Any) -> bool:
 
 def code_of(function: Callable[..., Any]) -> Any:
     """The code that says what the arguments of a function are called. A function that stands for
-    another one has that as ``written_as``."""
-    return getattr(getattr(function, "written_as", function), "__code__", None)
+    another one has that as ``written_as``, and a decorated one as ``__wrapped__``."""
+    inner = getattr(function, "written_as", None) or getattr(function, "__wrapped__", function)
+    return getattr(inner, "__code__", None)
 
 
 class Rule:
