@@ -179,3 +179,18 @@ def test_modules_take_tensors_by_name(name: str, names: str) -> None:
     named = dict(zip(names.split(), given, strict=False))
     loss = getattr(torch.nn, name)()
     assert loss(**named).item() == loss(*named.values()).item()
+
+
+@pytest.mark.filterwarnings("ignore:.*different to the input size")
+def test_gradients_of_operands_that_have_the_shape_of_the_result_and_were_broadcast() -> None:
+    x = torch.tensor(0.5, requires_grad=True)
+    y = torch.tensor([1.0, 2.0, 3.0], requires_grad=True)
+    torch.nn.functional.mse_loss(x, y).backward()
+    assert x.grad.shape == ()
+    assert x.grad.item() == pytest.approx(-3.0)
+    assert y.grad.tolist() == pytest.approx([1 / 3, 1.0, 5 / 3])
+
+    mask = torch.tensor([[True, False, True], [False, False, True]])
+    y.grad = None
+    (y.masked_select(mask) * torch.tensor([1.0, 10.0, 100.0])).sum().backward()
+    assert y.grad.tolist() == [1, 0, 110]

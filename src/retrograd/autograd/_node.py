@@ -346,6 +346,7 @@ class AccumulateGrad(CallableNode):
 
     def backward_sparse(self, g: Any, tell: bool) -> Sequence[Any]:
         """As ``backward``, if the gradient is sparse, or the one so far is."""
+
         def added(have: Any) -> Any:
             if have is None:
                 return g.clone()
