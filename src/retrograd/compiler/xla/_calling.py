@@ -143,7 +143,8 @@ class Calling:
         donated = [f"r{k}" for k in range(len(self.taken))]
         shown = [f"y{i}" for pack in self.taken for i in pack.numbers]
         copies = [name for i in self.copied for name in (f"t{i}", f"b{i}")]
-        lines = ["room = rooms.pop() if rooms else new_room()"]
+        # Not "if rooms": another thread may take the last one in between.
+        lines = ["try: room = rooms.pop()", "except IndexError: room = new_room()"]
         if room := [*donated, *filled, *packs, *copies, *shown]:
             lines.append(f"{', '.join(room)}, addresses = room")
         lines += [f"s{i}[...] = x{i}" for pack in self.given for i in pack.numbers]
