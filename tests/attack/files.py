@@ -43,7 +43,6 @@ def attack(report: Report, seed: int, seconds: float) -> None:
     # Asked where tensors of a file can be put, and imported in a way that raises no event.
     import retrograd.devices  # noqa: F401
 
-    end = time.monotonic() + seconds
     random = Random(seed)
     with tempfile.TemporaryDirectory(prefix="attack-files-") as folder:
         targets = make_targets(Path(folder))
@@ -52,6 +51,8 @@ def attack(report: Report, seed: int, seconds: float) -> None:
         with limited_memory():
             for target in targets:
                 target.judge(target.data, "nothing")  # loads what is loaded when first used
+            # Only now, so that a busy machine does not spend all of the time on imports.
+            end = time.monotonic() + seconds
             while time.monotonic() < end:
                 target = random.choice(targets)
                 data, how = mutated(random, target.data, everything)

@@ -465,7 +465,6 @@ def interrupt(name: str, at: int, event: str = "opcode") -> tuple[Place | None, 
 def attack(report: Report, seed: int, seconds: float) -> None:
     """Interrupt programs at random places until the time is up, each place once. All programs
     take turns."""
-    end = time.monotonic() + seconds
     choose = random.Random(seed)
     places: dict[str, list[int]] = {}
     for name in PROGRAMS:
@@ -473,6 +472,7 @@ def attack(report: Report, seed: int, seconds: float) -> None:
         choose.shuffle(places[name])
     report.counts["places"] = sum(map(len, places.values()))
     rows = zip_longest(*places.values())
+    end = time.monotonic() + seconds
     for name, at in ((name, at) for row in rows for name, at in zip(places, row, strict=True)):
         if time.monotonic() > end:
             break

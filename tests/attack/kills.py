@@ -157,9 +157,9 @@ def _broken(folder: Path) -> list[str]:
 
 
 def kill_training(
-    report: Report, chance: random.Random, until: float, most: float = float("inf")
+    report: Report, chance: random.Random, for_seconds: float, most: float = float("inf")
 ) -> None:
-    """Kill training runs until the time is up, or so many times."""
+    """Kill training runs for some seconds, or so many times."""
     moment = mmap.mmap(-1, 16)  # shared with what is forked
     # In memory where there is such a place: to wait for a disk would be most of the time.
     memory = "/dev/shm" if os.path.isdir("/dev/shm") else None
@@ -173,6 +173,7 @@ def kill_training(
             raise RuntimeError("the run that nobody disturbs fails")
         seconds = (time.monotonic() - began) / STEPS
         end = torch.load(whole / "end.safetensors")
+        until = time.monotonic() + for_seconds
         for number in itertools.count():
             if time.monotonic() > until or report.counts["kills"] >= most:
                 break
@@ -345,12 +346,13 @@ def faults(chance: random.Random) -> Iterator[Fault]:
 
 
 def fail_ranks(
-    report: Report, chance: random.Random, until: float, most: float = float("inf"),
+    report: Report, chance: random.Random, for_seconds: float, most: float = float("inf"),
     at_once: int = 3,
 ) -> None:  # fmt: skip
-    """Let ranks fail until the time is up, or so many times. Most of the time is spent waiting, so
+    """Let ranks fail for some seconds, or so many times. Most of the time is spent waiting, so
     there are several programs at once."""
     coming = faults(chance)
+    until = time.monotonic() + for_seconds
     with ThreadPoolExecutor(at_once) as pool:
         while time.monotonic() < until and report.counts["faults of ranks"] < most:
             some = [next(coming) for _ in range(at_once)]
@@ -369,11 +371,10 @@ def fail_ranks(
 def attack(report: Report, seed: int, seconds: float) -> None:
     """Half of the time for each; ranks only where MPI is installed."""
     chance = random.Random(seed)
-    began = time.monotonic()
     ranks = _mpi.is_installed()
-    kill_training(report, chance, began + seconds * (0.5 if ranks else 1))
+    kill_training(report, chance, seconds * (0.5 if ranks else 1))
     if ranks:
-        fail_ranks(report, chance, began + seconds)
+        fail_ranks(report, chance, seconds / 2)
 
 
 def main(kills: int, failures: int, seed: int = 0) -> int:
