@@ -175,7 +175,21 @@ def _scattered(x: Any, index: Any, values: Any, dim: int, how: str) -> Any:
 
 @lowering("scatter_zeros")
 def _scatter_zeros(x: Any, shape: Any, dim: int, indices: Any) -> Any:
+    if indices.ndim and indices.shape[dim] == 1 and shape[dim] < 1 << 31:
+        others = list(shape)
+        others[dim] = 1
+        if tuple(others) == indices.shape:
+            return _one_in_each_row(x, tuple(shape), dim, indices)
     return _scattered(jnp.zeros(shape, x.dtype), indices, x, dim, "add")
+
+
+def _one_in_each_row(x: Any, shape: tuple[int, ...], dim: int, index: Any) -> Any:
+    """Scatter one element into each row of zeros, as the gradient of a cross entropy does, by a
+    comparison that XLA fuses into what uses it: a scatter would write all of the zeros to memory,
+    and read them again."""
+    expect(lambda: jnp.all((index >= 0) & (index < shape[dim])))
+    positions = lax.broadcasted_iota("int32", shape, dim % len(shape))
+    return jnp.where(positions == index.astype("int32"), x, jnp.zeros((), x.dtype))
 
 
 @lowering("scatter_reduce")
