@@ -12,6 +12,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import _xla
 import pytest
 from operation_counts import load
 
@@ -29,7 +30,7 @@ def run(*arguments: str) -> str:
     source = str(Path(retrograd.__file__).parents[1])
     path = os.pathsep.join([source, str(TESTS), os.environ.get("PYTHONPATH", "")])
     environment = {**os.environ, "PYTHONPATH": path, "JAX_PLATFORMS": "cpu",
-                   "XLA_FLAGS": "--xla_backend_optimization_level=0"}  # fmt: skip
+                   "XLA_FLAGS": _xla.FLAGS}  # fmt: skip
     done = subprocess.run(
         [sys.executable, *arguments], capture_output=True, text=True, cwd=HERE, env=environment
     )

@@ -11,6 +11,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import _xla
 import pytest
 from samples import GROUPS
 
@@ -26,7 +27,7 @@ def run(*arguments: str) -> str:
     source = str(Path(torch.__file__).parents[1])
     path = os.pathsep.join([source, str(TESTS), str(TESTS / "compiler")])
     environment = {**os.environ, "PYTHONPATH": path, "JAX_PLATFORMS": "cpu",
-                   "XLA_FLAGS": "--xla_backend_optimization_level=0"}  # fmt: skip
+                   "XLA_FLAGS": _xla.FLAGS}  # fmt: skip
     done = subprocess.run(
         [sys.executable, *arguments], capture_output=True, text=True, cwd=HERE, env=environment
     )

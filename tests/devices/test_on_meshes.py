@@ -10,6 +10,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import _mpi
+import _xla
 import pytest
 
 import retrograd as torch
@@ -20,8 +21,7 @@ HERE = Path(__file__).parent
 
 def run(*arguments: str, devices: int = 8) -> str:
     """What a Python process prints, which must succeed."""
-    flags = ("--xla_backend_optimization_level=0 "
-             f"--xla_force_host_platform_device_count={devices}")  # fmt: skip
+    flags = f"{_xla.FLAGS} --xla_force_host_platform_device_count={devices}"
     environment = {**os.environ, "PYTHONPATH": str(Path(torch.__file__).parents[1]),
                    "JAX_PLATFORMS": "cpu", "XLA_FLAGS": flags}  # fmt: skip
     done = subprocess.run(
@@ -36,7 +36,7 @@ def run(*arguments: str, devices: int = 8) -> str:
 def test_two_processes_have_one_mesh() -> None:
     """Each has two devices. Loss and parameters are those of one process with four."""
     script = HERE / "mesh_processes.py"
-    flags = {"JAX_PLATFORMS": "cpu", "XLA_FLAGS": "--xla_backend_optimization_level=0"}
+    flags = {"JAX_PLATFORMS": "cpu", "XLA_FLAGS": _xla.FLAGS}
     expected = json.loads(run(str(script), devices=4).splitlines()[-1])
     assert expected["losses"][-1] < 0.9 * expected["losses"][0]
     assert expected["rows"] == [[4, 8]] * 4

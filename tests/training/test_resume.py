@@ -38,9 +38,19 @@ SMALL: dict[str, Any] = {
 ENVIRONMENT = os.environ | {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
 
 
+# Without curves, which tests of the command line look at: to import matplotlib and draw would be
+# most of what these runs do.
+PROGRAM = """
+import sys
+sys.modules["matplotlib"] = None
+from retrograd.__main__ import main
+sys.exit(main())
+"""
+
+
 def command(*arguments: str | Path, **options: Any) -> subprocess.Popen[str]:
     return subprocess.Popen(
-        [sys.executable, "-m", "retrograd", "train", *map(str, arguments)], env=ENVIRONMENT,
+        [sys.executable, "-c", PROGRAM, "train", *map(str, arguments)], env=ENVIRONMENT,
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **options,
     )  # fmt: skip
 
