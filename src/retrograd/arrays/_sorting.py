@@ -348,7 +348,7 @@ def unique_slices(x: Raw, dim: int) -> tuple[Raw, Raw, Raw]:
     starts, number, counts = _runs(rows[order])
     inverse = np.empty(len(rows), np.int64)
     inverse[order] = number
-    return np.take(x, order[starts], axis=dim), inverse, counts
+    return _as_slices(rows[order[starts]], x, dim), inverse, counts
 
 
 def unique_runs(x: Raw, dim: int | None) -> tuple[Raw, Raw, Raw]:
@@ -356,14 +356,21 @@ def unique_runs(x: Raw, dim: int | None) -> tuple[Raw, Raw, Raw]:
     if dim is None:
         starts, number, counts = _runs(np.reshape(x, (-1, 1)))
         return np.reshape(x, -1)[starts], number.reshape(np.shape(x)), counts
-    starts, number, counts = _runs(_as_rows(x, dim))
-    return np.take(x, starts, axis=dim), number, counts
+    rows = _as_rows(x, dim)
+    starts, number, counts = _runs(rows)
+    return _as_slices(rows[starts], x, dim), number, counts
 
 
 def _as_rows(x: Raw, dim: int) -> Raw:
     """The slices along ``dim``, each as a row."""
     width = math.prod(s for d, s in enumerate(x.shape) if d != dim)
     return np.moveaxis(x, dim, 0).reshape(x.shape[dim], width)
+
+
+def _as_slices(rows: Raw, x: Raw, dim: int) -> Raw:
+    """The inverse of ``_as_rows``: rows as slices along ``dim``, each in one piece of memory."""
+    others = (s for d, s in enumerate(x.shape) if d != dim)
+    return np.moveaxis(rows.reshape(len(rows), *others), 0, dim)
 
 
 def _runs(rows: Raw) -> tuple[Raw, Raw, Raw]:

@@ -339,8 +339,10 @@ def _as_products(left: Any, right: Any, summed: list[int]) -> Any:
     """A batch of matrix products over the ``summed`` dimensions, which are left with size 1."""
     rest = [d for d in range(len(left.shape)) if d not in summed]
     batch = [d for d in rest if left.shape[d] != 1 and right.shape[d] != 1]
-    rows = [d for d in rest if right.shape[d] == 1]
-    columns = [d for d in rest if left.shape[d] == 1 and right.shape[d] != 1]
+    rows = [d for d in rest if left.shape[d] != 1 and right.shape[d] == 1]
+    columns = [d for d in rest if left.shape[d] == 1]
+    if rows and columns and columns[-1] < rows[0]:
+        left, right, rows, columns = right, left, columns, rows  # so that the result is contiguous
     sizes = [
         numel([x.shape[d] for d in dims])
         for x, dims in ((left, batch), (left, rows), (left, summed), (right, columns))

@@ -216,26 +216,29 @@ def adaptive_sizes(function: str, ndim: int, x: Raw, output_size: Any) -> Sizes:
         raise ValueError(f"Input dimension should be at least {len(counts) + 1}")
     if hasattr(output_size, "__index__"):
         counts *= ndim
-    if len(counts) != ndim:
-        raise RuntimeError(_wrong_count(function, ndim, len(counts)))
     if ndim == 1 and x.ndim not in (2, 3):
         raise RuntimeError(
             f"Expected 2 to 3 dimensions, but got {x.ndim}-dimensional tensor for argument #1 "
             f"'self' (while checking arguments for {function})"
         )
+    if len(counts) != ndim:
+        raise RuntimeError(_wrong_count(function, ndim, len(counts)))
     if "avg" in function and any(n < 0 for n in counts) and ndim > 1:
         words = ", ".join(str(n) for n in counts[:2]) + "".join(f",{n}" for n in counts[2:])
         raise RuntimeError(
             f"{function}: elements of output_size must be greater than or equal to 0 but received "
             f"{{{words}}}"
         )
+    if is_mean(function, counts):
+        return counts
     shape = list(x.shape)
     if x.ndim not in (ndim + 1, ndim + 2):
         got = "got" if "avg" in function else "got:"
         raise RuntimeError(
             f"{function}(): Expected {ndim + 1}D or {ndim + 2}D tensor, but {got} {shape}"
         )
-    empty = [d for d in range(x.ndim - ndim, x.ndim) if shape[d] == 0]
+    first = x.ndim - ndim if "avg" in function and ndim < 3 else 1
+    empty = [d for d in range(first, x.ndim) if shape[d] == 0]
     if empty and not ("avg" in function and ndim == 1):
         raise RuntimeError(
             f"{function}(): Expected input to have non-zero size for non-batch dimensions, but "
@@ -247,6 +250,12 @@ def adaptive_sizes(function: str, ndim: int, x: Raw, output_size: Any) -> Sizes:
             f"Trying to create tensor with negative dimension {min(counts)}: {wanted}"
         )
     return counts
+
+
+def is_mean(function: str, counts: Sizes) -> bool:
+    """Whether an adaptive pool is the mean of whole images. For that PyTorch calls ``mean``, so
+    inputs may be empty and of any rank."""
+    return "avg" in function and len(counts) > 1 and all(n == 1 for n in counts)
 
 
 def _wrong_count(function: str, ndim: int, given: int) -> str:

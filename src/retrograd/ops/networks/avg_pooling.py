@@ -23,6 +23,7 @@ from retrograd.ops.networks._pools import (
     as_flat_images,
     check_average,
     fitted,
+    is_mean,
     output_sizes,
     zeros_by_shape,
 )
@@ -225,14 +226,16 @@ avg_pool2d, avg_pool3d = _avg_pools
 
 
 def _adaptive_means(ndim: int, input: Any, output_size: Any) -> Any:
-    counts = adaptive_sizes(f"adaptive_avg_pool{ndim}d", ndim, raw(input), output_size)
+    function = f"adaptive_avg_pool{ndim}d"
+    counts = adaptive_sizes(function, ndim, raw(input), output_size)
     if ndim == 1:
         return as_flat_images(input, lambda x: _adaptive_means(2, x, (1, *counts)))[0]
-    if all(n == 1 for n in counts):
-        dims = range(len(input.shape) - ndim, len(input.shape))
-        return reductions.mean(input, tuple(dims), True)
-    name = "adaptive_avg_pool2d" if ndim == 2 else "adaptive_avg_pool3d_cpu"
-    kernel(name, "biuc")(raw(input))
+    if is_mean(function, counts):
+        return reductions.mean(input, tuple(range(-1, -ndim - 1, -1)), True)
+    if ndim == 3:
+        kernel("adaptive_avg_pool3d_cpu", "biuc")(raw(input))
+    elif 0 not in (*input.shape[:-2], *counts):  # else PyTorch does not reach its kernel
+        kernel(function, "biuc")(raw(input))
     return ADAPTIVE_AVG_POOL[ndim](input, output_size=counts)
 
 
