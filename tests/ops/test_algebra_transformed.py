@@ -338,6 +338,31 @@ def test_a_singular_determinant_moves() -> None:
     np.testing.assert_allclose(found.numpy(), [cofactors, [[5, -2], [-2, 2]]], atol=1e-12)
 
 
+@pytest.mark.parametrize("triangle", ["L", "U"])
+@pytest.mark.parametrize("part", [0, 1])
+def test_tangents_of_eigh_take_the_symmetric_part_of_a_direction(part: int, triangle: str) -> None:
+    """As its gradients do: eigh reads one triangle, and its derivatives are those of a function of
+    symmetric matrices. PyTorch's second tangents take a direction as it is."""
+    A, u, v = (numbers(N, N, seed=k) for k in range(3))
+
+    def f(A: Any) -> Any:
+        result = torch.linalg.eigh(A, UPLO=triangle)[part]
+        return (result.square() * torch.tensor([1.0, 2.0, 4.0])).sum(-1).reshape(-1)[0]
+
+    lower = A if triangle == "L" else A.mT
+    start, du, dv = lower.tril() + lower.tril(-1).mT, (u + u.mT) / 2, (v + v.mT) / 2
+    h = 1e-3
+    ahead, behind = (f(start + s * h * du) for s in (1, -1))
+    first = jvp(f, (A,), (u,))[1]
+    assert first.item() == pytest.approx(((ahead - behind) / (2 * h)).item(), rel=1e-4)
+    assert (grad(f)(A) * u).sum().item() == pytest.approx(first.item(), rel=1e-10)
+    corners = [s * t * f(start + h * (s * du + t * dv)) for s in (1, -1) for t in (1, -1)]
+    difference = pytest.approx((sum(corners) / (4 * h * h)).item(), rel=1e-4)
+    assert jvp(lambda x: jvp(f, (x,), (u,))[1], (A,), (v,))[1].item() == difference
+    assert (jvp(grad(f), (A,), (v,))[1] * u).sum().item() == difference
+    assert (grad(lambda x: (grad(f)(x) * u).sum())(A) * v).sum().item() == difference
+
+
 def test_a_loss_that_depends_on_a_phase_is_refused_under_transforms() -> None:
     A = numbers(2, N, N) + 1j * numbers(2, N, N, seed=1)
 
