@@ -222,8 +222,7 @@ OTHER_GRAPH = {
     r"kron\((?!iv)": "views that share a version counter; PyTorch's would not notice a write",
     r"tensordot.*\(\[0, 1\], \[1, 0\]\)": "a dot product also of what lies otherwise in memory",
     r"cdist\(cube2, cube1, 2.0, 'use_mm": "batches need not be expanded and copied",
-    r"->k[iI]'": "PyTorch multiplies the transposes, in the order of the result",
-    r"ab,bc,cd": "contracted in an order that takes as little work",
+    r"ab,bc,cd,de,ef": "contracted in an order that takes as little work",
 }
 if find_spec("opt_einsum") is None:  # with which PyTorch looks for such an order, too
     OTHER_GRAPH[r"einsum\('\w+,\w+,"] = "contracted in an order that takes as little work"
