@@ -230,8 +230,8 @@ WRONG: list[dict[str, Any]] = [
            r"inf[\s\S]*(maximum|minimum|clamp)[\s\S]*(jvp|jacfwd|hessian)", theirs="nan"),
     values("PyTorch's gradient of these at NaN depends on the number of elements",
            r"nan[\s\S]*(softshrink|hardtanh|relu6|hardswish|hardsigmoid|hardshrink)"),
-    values("PyTorch's gradient of cumprod takes a zero and NaN for 0, or for NaN everywhere",
-           r"nan[\s\S]*cumprod"),
+    values("PyTorch's gradient of cumprod takes a zero and NaN or infinity for 0, or for NaN "
+           "everywhere", r"(nan|inf)[\s\S]*cumprod"),
     values("PyTorch's second derivative of prelu at 0 is that of the other side",
            r"\b0\.0\b[\s\S]*prelu[\s\S]*(create_graph|func\.)"),
     values("PyTorch's vmap of index_fill fills all entries with the value of one, and it has no "
@@ -288,6 +288,8 @@ WRONG: list[dict[str, Any]] = [
            r"(expand|sum\(\))[\s\S]*nanmedian"),
     values("PyTorch's zeta of infinity is NaN", r"inf[\s\S]*zeta", theirs="nan"),
     values("PyTorch's second derivative of logcumsumexp is NaN", "logcumsumexp", theirs="nan"),
+    values("PyTorch's tangent of logcumsumexp has six digits",
+           r"logcumsumexp[\s\S]*(jvp|jacfwd|hessian)"),
     error("PyTorch's gradient of clamp has the shape of its input only", "doesn't match the "
           "broadcast shape", program="clamp"),
     error("PyTorch's gradient of these wants operands of one dtype or rank", "same dtype|1-D arg|"
@@ -317,7 +319,8 @@ WRONG: list[dict[str, Any]] = [
     values("PyTorch's gradient of a product over segments leaves NaN out",
            r"nan[\s\S]*segment_reduce\(.*'prod'"),
     taken("PyTorch does not check lengths and offsets of segments, and reads beyond the data",
-          "^IndexError|self indexing axis dim", line="segment_reduce"),
+          "^IndexError|self indexing axis dim|element is out of DATA bounds",
+          line="segment_reduce"),
     {"why": "whether a result over segments is a view", "kinds": ("values",), "line": "_is_view",
      "program": "segment_reduce"},
     values("PyTorch's native_group_norm reads weights as if they were in one piece",
@@ -352,8 +355,14 @@ WRONG: list[dict[str, Any]] = [
           line="index_put"),
     values("PyTorch's powers of a complex zero are NaN, although 0 ** 0 is 1 if the exponent is a "
            "number", r"(zero|logical_not)_\(\)[\s\S]*(\*\*|pow)", theirs="nan"),
+    values("derivatives of eigh where eigenvalues repeat",
+           r"eig(vals)?h\([\s\S]*(jvp|jacfwd|hessian)", theirs="nan"),
     values("PyTorch's tangents of eigenvectors take a direction as it is, its gradients only the "
            "symmetric part", r"eig(vals)?h\([\s\S]*(jvp|jacfwd|hessian)"),
+    error("PyTorch loses the history of a saved tensor that is detached in place",
+          "saved tensor that has been detached in-place", program=r"detach_\("),
+    {"why": "PyTorch's vmap of squeeze_ squeezes a batch of one", "kinds": ("shape",),
+     "program": r"squeeze_\([\s\S]*vmap"},
     error("PyTorch's index_fill of what has no elements makes a view outside of its memory",
           "setStorage: ", "^IndexError: index .* out of bounds", line="index_fill"),
     taken("PyTorch does not look at the indices where there are no elements to fill",

@@ -248,13 +248,13 @@ def _lu(A: Raw, pivot: bool = True) -> tuple[Raw, Raw, Raw]:
     LU, pivots, _ = arrays.linalg.lu_factor(A)
     k = min(A.shape[-2:])
     P = arrays.linalg.permutation_matrix(pivots, A.shape[-2], A.dtype)
-    return P, unit_lower(LU[..., :k]), arrays.linalg.triu(LU[..., :k, :])
+    return unit_lower(LU[..., :k]), arrays.linalg.triu(LU[..., :k, :]), P
 
 
-def _lu_rule(g: Any, P: Any, L: Any, U: Any) -> Any:
-    if g[1] is None and g[2] is None:  # nothing makes P move
+def _lu_rule(g: Any, L: Any, U: Any, P: Any) -> Any:
+    if g[0] is None and g[1] is None:  # nothing makes P move
         return None
-    return _constant(P) @ _lu_gradient(g[1], g[2], L, U)
+    return _constant(P) @ _lu_gradient(g[0], g[1], L, U)
 
 
 def _constant(x: Any) -> Any:
@@ -265,11 +265,11 @@ def _constant(x: Any) -> Any:
 def _lu_of(A: Any, pivot: bool = True) -> tuple[Any, Any, Any]:
     LU, pivots, _ = lu_factored(A)
     P = permutation_matrix(pivots, rows=A.shape[-2], dtype=raw(A).dtype)
-    return P, *_triangles(LU)
+    return *_triangles(LU), P
 
 
 linalg_lu = composite(
-    "linalg_lu", _lu_of, _lu, inputs=("A",), rules={"A": _lu_rule}, outputs=("P", "L", "U"),
+    "linalg_lu", _lu_of, _lu, inputs=("A",), rules={"A": _lu_rule}, outputs=("L", "U", "P"),
     batch="leading",
 )  # fmt: skip
 
@@ -294,7 +294,7 @@ def lu(A: Any, *, pivot: bool = True) -> Any:
     """
     check_tensors("linalg_lu", A=A)
     _check_lu("linalg.lu", A, pivot)
-    P, L, U = linalg_lu(A)
+    L, U, P = linalg_lu(A)
     return named_result("linalg_lu", "P", "L", "U")((_constant(P), L, U))
 
 
