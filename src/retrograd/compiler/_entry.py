@@ -67,7 +67,7 @@ class Entry:
         watch = trace.watch
         self._containers = list(dict.fromkeys(c.held.local for c in self.changes))
         device = self.function if backend == "device" else None
-        self._finish, needed = finisher(self, watch.locals, device)
+        self._finish, needed = finisher(self, watch.locals, device, watch.on_device)
         self._spares = None
         if self._finish is not None and device is not None and device.recycled:
             self._spares = spares_of(self, needed, device)
@@ -95,13 +95,13 @@ class Entry:
             return MISSED
         data, needed = found
         if self._spares is not None:
-            values = self.function.arrays(*data, spares=self._spares(*needed))
-        else:
-            values = self._run(*data)
+            spares = self._spares(*needed)
+            return self._finish(self.function.arrays(*data, spares=spares), spares, *needed)
+        values = self._run(*data)
         if self._plain:
             return wrap(values[0])
         if self._finish is not None:
-            return self._finish(values, *needed)
+            return self._finish(values, (), *needed)
         return self.finish(needed[: self._tensor_count], needed[self._tensor_count :], values)
 
     def fits(self, args: tuple[Any, ...]) -> bool:
@@ -246,17 +246,20 @@ def undifferentiable(value: Any, error: str) -> Any:
     return wrap(value, BrokenGraph(error))
 
 
-def finisher(entry: Entry, tensors: list[str], device: Any) -> tuple[Any, list[str]]:
+def finisher(
+    entry: Entry, tensors: list[str], device: Any, there: set[int]
+) -> tuple[Any, list[str]]:
     """What ``Entry.finish`` does, as straight lines, and the tensors and containers that it takes,
     by their names in the comparing function; None where that takes more than setting gradients,
     attributes and items, and returning new tensors. ``device`` is the function of a program on a
-    device, which then gives XLA's arrays."""
+    device, which then gives XLA's arrays, and ``there`` are the numbers of the tensors on it."""
     lines: list[str] = []
     names: dict[str, Any] = {"undifferentiable": undifferentiable, "write_over": write_over,
                              "new": object.__new__, "Tensor": Plug.tensor,
                              "user_place": user_place}  # fmt: skip
     if device is not None:
-        names.update(write_over=device.write_over, on_device=device.value)
+        names.update(write_over=device.write_over, write_on_host=device.write_on_host,
+                     on_device=device.value, again=device.again)  # fmt: skip
     made: dict[int, str] = {}
     needed: dict[str, None] = {}
 
@@ -271,7 +274,12 @@ def finisher(entry: Entry, tensors: list[str], device: Any) -> tuple[Any, list[s
                 if device is not None and not device.stays[template.output]:
                     v, k = entry.program.outputs[template.output], template.output
                     names.update({f"shape{k}": v.shape, f"dtype{k}": v.dtype})
-                    value = f"on_device({value}, values[-1], shape{k}, dtype{k})"
+                    rest = f"values[-1], shape{k}, dtype{k}"
+                    if k in device.recycled:
+                        spare = f"spares[{device.recycled.index(k)}] if spares else None"
+                        value = f"again({value}, {spare}, {rest})"
+                    else:
+                        value = f"on_device({value}, {rest})"
                 if template.recorded:
                     assert entry.pull is not None
                     lines.append(f"{name} = undifferentiable({value}, {entry.pull.error!r})")
@@ -302,9 +310,11 @@ def finisher(entry: Entry, tensors: list[str], device: Any) -> tuple[Any, list[s
     if entry.writes:
         lines.append("place = user_place()")
     if entry.writes and device is not None:
-        targets = "".join([f"{tensors[i]}, " for i, _ in entry.writes])
-        given = "".join([f"values[{output}], " for _, output in entry.writes])
-        lines.append(f"write_over(({targets}), ({given}), place)")
+        for name, on in (("write_over", True), ("write_on_host", False)):
+            writes = [(i, output) for i, output in entry.writes if (i in there) is on]
+            targets = "".join([f"{tensors[i]}, " for i, _ in writes])
+            given = "".join([f"values[{output}], " for _, output in writes])
+            lines.append(f"{name}(({targets}), ({given}), place)")
     else:
         lines += [f"write_over({tensors[i]}, values[{output}], place)"
                   for i, output in entry.writes]  # fmt: skip
@@ -326,18 +336,18 @@ def finisher(entry: Entry, tensors: list[str], device: Any) -> tuple[Any, list[s
     if result is None:
         return None, []
     body = "\n    ".join([*lines, f"return {result}"])
-    exec(f"def finish({', '.join(['values', *needed])}):\n    {body}\n", names)
+    exec(f"def finish({', '.join(['values', 'spares', *needed])}):\n    {body}\n", names)
     return names["finish"], list(needed)
 
 
 def spares_of(entry: Entry, needed: list[str], device: Any) -> Any:
-    """A function of the tensors that ``finish`` takes, which gives the arrays of the gradients that
-    are there before the call and that nobody can see afterwards, or None for each."""
+    """A function of the tensors that ``finish`` takes, which gives the values of the gradients that
+    are there before the call and that nobody can see afterwards; none if that is not so for all."""
     of = {change.template.output: change.held.local for change in entry.changes
           if change.held.kind == "grad" and type(change.template) is New}  # fmt: skip
     parts = "".join([f"spare({of[i]}), " if i in of else "None, " for i in device.recycled])
-    names: dict[str, Any] = {"spare": device.spare}
-    exec(f"def spares({', '.join(needed)}):\n    return ({parts})\n", names)
+    names: dict[str, Any] = {"spare": device.spare, "alone": device.alone}
+    exec(f"def spares({', '.join(needed)}):\n    return alone(({parts}))\n", names)
     return names["spares"]
 
 

@@ -95,7 +95,7 @@ class Watch:
         self.objects: dict[str, Any] = {"Tensor": Tensor}
         self._seen: dict[int, str] = {}
         self._numbers: dict[int, int] = {}
-        self._on_device: set[int] = set()  # numbers of tensors
+        self.on_device: set[int] = set()  # numbers of tensors
         self._kept: list[Any] = []
         self._counted = 0
         self._to_visit: deque[tuple[Any, str, str, bool]] = deque()
@@ -196,11 +196,13 @@ class Watch:
         self.lines.append(f"d{number} = {local}._data; m{number} = {local}._meta")
         strides = f" and d{number}.strides == {data.strides}" if data.ndim else ""
         if not arrays.is_raw(data):
-            self._on_device.add(number)
-            if data.in_rows:  # as most are, and say so in less time
-                strides = f" and (d{number}.in_rows or d{number}.strides == {data.strides})"
-        self._require(f"d{number}.dtype is {self._dtype(data.dtype)} and "
-                      f"d{number}.shape == {data.shape}{strides}")  # fmt: skip
+            self.on_device.add(number)
+        same = f"d{number}.dtype is {self._dtype(data.dtype)} and d{number}.shape == {data.shape}"
+        same += strides
+        if number in self.on_device and not data.steps:  # as most are, and say so in less time
+            kind = self._object(data.kind)
+            same = f"(d{number}._kind or d{number}.kind) is {kind} or {same}"
+        self._require(same)
         if meta is None:
             leaf = "is None" if x._node is None else "is not None"
             self._require(f"m{number} is None or not m{number}.requires_grad")
@@ -442,7 +444,7 @@ class Watch:
         if written and len(self.tensors) > 1:
             every = ", ".join(f"d{i}" for i in range(len(self.tensors)))
             memories = ", ".join(
-                f"id(d{i}.memory)" if i in self._on_device
+                f"d{i}.memory" if i in self.on_device
                 else f"id(d{i} if d{i}.base is None else memory_of(d{i}))"
                 for i in range(len(self.tensors))
             )  # fmt: skip

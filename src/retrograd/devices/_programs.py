@@ -12,6 +12,7 @@ Checks of indices are a part of XLA's program, too, and nobody waits for what th
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from operator import itemgetter
 from sys import getrefcount
 from typing import Any
 
@@ -36,6 +37,7 @@ from retrograd.devices._values import DeviceValue, Memory, put
 np = arrays.programs.numpy
 # Of what one thing alone refers to: by that, and by the parameter of getrefcount.
 _REFERENCES_OF_ONE = 2
+_Array = type(jax.numpy.zeros(()))
 
 
 def function_of(program: Program) -> tuple[Callable[..., Any], set[Var]]:
@@ -133,6 +135,9 @@ class OnDevice(Executable):
             for v in self.gradients.get(id(stage.program), ()):
                 taken.append(first + len(self.recycled))
                 self.recycled.append(program.outputs.index(v))
+        self.nothing = (None,) * len(self.recycled)
+        spares = range(first, first + len(self.recycled))
+        self.run = self.in_lines([*range(len(program.inputs)), *spares])
         # The numbers of an optimizer stay on the CPU, where it computes them.
         numbers = {v for line in program.lines if line.operation.name == "optimizer_numbers"
                    for v in line.outputs}  # fmt: skip
@@ -145,16 +150,16 @@ class OnDevice(Executable):
     def on_host(self, function: Callable[..., Any]) -> Callable[..., Any]:
         return lambda *values: function(*map(_on_host, values))
 
-    def arrays(self, *values: Any, spares: Sequence[Any] | None = None) -> tuple[Any, ...]:
+    def arrays(self, *values: Any, spares: Sequence[Any] = ()) -> tuple[Any, ...]:
         """The outputs, of which those that XLA computed are its arrays, and the device."""
         place = place_of(values)
-        found = super().__call__(*values, spares=spares or [None] * len(self.recycled))
+        found = self.run(*values, *(spares or self.nothing))
         if self.checks:
             _pending.note(self.name, found[-1])
             found = found[:-1]
         return (*found, place)
 
-    def __call__(self, *values: Any) -> tuple[Any, ...]:  # type: ignore[override]
+    def __call__(self, *values: Any) -> tuple[Any, ...]:
         *found, place = self.arrays(*values)
         return tuple([
             y if stays else self.value(y, place)
@@ -162,8 +167,13 @@ class OnDevice(Executable):
         ])
 
     @staticmethod
+    def alone(values: tuple[Any, ...]) -> tuple[Any, ...]:
+        """Spares, if all of them are there."""
+        return () if any([x is None for x in values]) else values
+
+    @staticmethod
     def spare(tensor: Any) -> Any:
-        """The array of the gradient of a tensor, if nobody else can see it."""
+        """The value of the gradient of a tensor, if nobody else can see it."""
         meta = tensor._meta
         if (
             getrefcount(meta.grad) > _REFERENCES_OF_ONE  # as it is for None
@@ -174,7 +184,7 @@ class OnDevice(Executable):
             or getrefcount(meta.grad._data.memory.array) > _REFERENCES_OF_ONE
         ):
             return None
-        return meta.grad._data.memory.array
+        return meta.grad._data
 
     @staticmethod
     def value(y: Any, place: Any, shape: Any = None, dtype: Any = None) -> Any:
@@ -185,21 +195,44 @@ class OnDevice(Executable):
             return y
         return DeviceValue(Memory(y, place), y.shape if shape is None else shape, dtype or y.dtype)
 
-    @staticmethod
-    def write_over(tensors: Any, values: Any, at: Any) -> None:
-        """Write outputs over tensors, at some place in the user's code. Nothing is copied on the
-        device."""
+    @classmethod
+    def again(cls, y: Any, spare: Any, place: Any, shape: Any, dtype: Any) -> Any:
+        """A gradient as a value on the device: the value of the last one, if that is spare."""
+        if spare is None or type(y) is not _Array:
+            return cls.value(y, place, shape, dtype)
+        spare.memory.array = y
+        return spare
+
+    @classmethod
+    def write_over(cls, tensors: Any, values: Any, at: Any) -> None:
+        """Write outputs over tensors on the device, at some place in the user's code. Nothing is
+        copied there."""
         for tensor, y in zip(tensors, values, strict=True):
             data = tensor._data
-            if type(data) is not DeviceValue:
-                data = tensor._data = arrays.writable(data)
-                arrays.write(data, _on_host(y))
-            elif data.steps or arrays.is_raw(y) or type(y) is DeviceValue:
-                data.level.write(data, OnDevice.value(y, data.memory.place))
-            elif data.memory.place._mesh is None:
-                data.memory.array = y
+            memory = data.memory
+            if data.steps or type(y) is not _Array:
+                data.level.write(data, cls.value(y, memory.place))
+            elif memory.place._mesh is None:
+                memory.array = y
             else:
-                data.memory.hold(y)
+                memory.hold(y)
+            version = tensor._version_counter or version_of(tensor)
+            version.count += 1
+            version.written_at = at
+
+    @staticmethod
+    def write_on_host(tensors: Any, values: Any, at: Any) -> None:
+        """The same for tensors on the CPU, such as the counts of an optimizer."""
+        for tensor, y in zip(tensors, values, strict=True):
+            data = tensor._data
+            if type(data) is not arrays.ndarray:
+                data = tensor._data = arrays.writable(data)
+            if type(y) is not data.dtype.type:
+                y = _on_host(y)
+            if data.shape:
+                arrays.write(data, y)
+            else:
+                data[()] = y
             version = tensor._version_counter or version_of(tensor)
             version.count += 1
             version.written_at = at
@@ -208,6 +241,11 @@ class OnDevice(Executable):
 def _apart(x: Any) -> Any:
     """An argument of a stage as a result of it, in memory of its own."""
     return x.apart() if type(x) is DeviceValue else x
+
+
+def _argument(x: Any) -> Any:
+    """An argument of a stage as XLA takes it."""
+    return x.array if type(x) is DeviceValue else x
 
 
 def _on_host(x: Any) -> Any:
@@ -243,44 +281,42 @@ class Part(Compiled):
         self.like = [number.get(like[v]) if v in like else None for v in program.outputs]
         self.where: tuple[Any, ...] = ()  # on a mesh, the shardings of inputs
         self.calls: dict[Any, Callable[..., Any]] = {}
+        self.picked: Callable[..., Any] | None = None  # outputs of what XLA gives
 
     def __call__(self, *values: Any) -> tuple[Any, ...]:
         count = len(self.program.inputs)
-        spares = values[count:]
-        values = values[:count]
         place = place_of(values)
         if place is None or self.without_lowering:
-            return self.program.run(*map(_on_host, values))
-        alone = tuple([
-            i for i in self.donated
-            if type(x := values[i]) is DeviceValue and not x.steps
-            and getrefcount(x.memory.array) <= _REFERENCES_OF_ONE
-        ])  # fmt: skip
+            return self.program.run(*map(_on_host, values[:count]))
+        if len(values) > count and (values[-1] is None or place._mesh is not None):
+            values = values[:count]
         args = [
-            (x.array if x.steps else x.memory.array) if type(x) is DeviceValue else x
+            x.memory.array if type(x) is DeviceValue and not x.steps else _argument(x)
             for x in values
         ]
+        alone = tuple([i for i in self.donated if getrefcount(args[i]) <= _REFERENCES_OF_ONE + 1])
         where = () if place._mesh is None else tuple([getattr(x, "sharding", None) for x in args])
-        if where or any([x is None for x in spares]):
-            spares = ()
         with jax.enable_x64(True):
-            key = (place, alone, where, len(spares))
+            key = (place, alone, where, len(args))
             call = self.calls.get(key)
             if call is None:
                 try:
-                    call = self.calls[key] = self.compiled_for(place, alone, where, bool(spares))
+                    call = self.calls[key] = self.compiled_for(place, alone, where, len(args))
                 except NotImplementedError as error:
                     self.explain(error)
-                    return self.program.run(*map(_on_host, values))
-            doubtful = [_on_host(x) for x in values] if self.in_doubt else values
-            found = _platforms.within_memory(call, place, *args, *self.held, *spares)
+                    return self.program.run(*map(_on_host, values[:count]))
+            doubtful = [_on_host(x) for x in values[:count]] if self.in_doubt else ()
+            args[count:count] = self.held
+            found = _platforms.within_memory(call, place, *args)
         if self.in_doubt and not found[-1]:
             return self.program.run(*doubtful)
+        if self.picked is not None:
+            return self.picked(found)  # type: ignore[no-any-return]
         return tuple([_apart(values[y.position]) if y.is_input else found[y.position]
                       for y in self.outputs])  # fmt: skip
 
     def compiled_for(
-        self, place: Any, donated: tuple[int, ...], where: tuple[Any, ...], recycles: bool
+        self, place: Any, donated: tuple[int, ...], where: tuple[Any, ...], count: int
     ) -> Callable[..., Any]:
         target = _platforms.target(place)
         self.orders = [None] * len(self.program.inputs)
@@ -288,7 +324,7 @@ class Part(Compiled):
         self.where = where
         there = target if where else jax.sharding.SingleDeviceSharding(target)
         inputs = [*self.program.inputs, *self.constants]
-        if recycles:
+        if count > len(self.program.inputs):  # gradients that are spare
             donated += tuple(range(len(inputs), len(inputs) + len(self.gradients)))
             inputs += self.gradients
         given = [x or there for x in where] + [there] * (len(inputs) - len(where))
@@ -296,7 +332,11 @@ class Part(Compiled):
             jax.ShapeDtypeStruct(v.shape, v.dtype, sharding=x)
             for v, x in zip(inputs, given, strict=True)
         ]
-        return self.jitted(shapes, donated)
+        found = self.jitted(shapes, donated)
+        made = [y.position for y in self.outputs if not y.is_input]
+        whole = len(made) == len(self.outputs) > 1
+        self.picked = itemgetter(*made) if whole else None
+        return found
 
     def trace(self, *values: Any) -> tuple[Any, ...]:
         results = list(super().trace(*values))

@@ -38,7 +38,7 @@ def function_of(program: Program) -> tuple[Callable[..., Any], set[Var]]:
     explain_host_lines(program)
     program = with_numbers(program)
     found = Executable(program, stages_of(program, runs_on_host))
-    return found.in_lines(len(program.inputs)), found.written
+    return found.in_lines(range(len(program.inputs))), found.written
 
 
 def runs_on_host(line: Line) -> bool:
@@ -103,34 +103,24 @@ class Executable:
         """A part that NumPy runs."""
         return function
 
-    def in_lines(self, count: int) -> Callable[..., Any]:
-        """The same as a function of ``count`` inputs in straight lines."""
+    def in_lines(self, inputs: Sequence[int]) -> Callable[..., Any]:
+        """The same as a function in straight lines of the values with these numbers: the inputs of
+        the program first."""
         names: dict[str, Any] = {}
         lines = []
-        for k, (function, inputs, outputs) in enumerate(self.steps):
+        for k, (function, taken, outputs) in enumerate(self.steps):
             names[f"f{k}"] = function
             target = "".join([f"v{i}, " for i in outputs]) or "_"
-            call = f"f{k}.call" if isinstance(function, Compiled) else f"f{k}"
-            lines.append(f"{target} = {call}({', '.join([f'v{i}' for i in inputs])})")
+            call = f"f{k}.call" if type(function) is Compiled else f"f{k}"
+            lines.append(f"{target} = {call}({', '.join([f'v{i}' for i in taken])})")
         results = []
         for k, (i, constant) in enumerate(zip(self.outputs, self.constants, strict=True)):
             names[f"c{k}"] = constant
             results.append(f"c{k}, " if i is None else f"v{i}, ")
         body = "\n    ".join([*lines, f"return ({''.join(results)})"])
-        exec(f"def run({', '.join([f'v{i}' for i in range(count)])}):\n    {body}\n", names)
+        exec(f"def run({', '.join([f'v{i}' for i in inputs])}):\n    {body}\n", names)
         run: Callable[..., Any] = names["run"]
         return run
-
-    def __call__(self, *values: Any, spares: Sequence[Any] = ()) -> tuple[Any, ...]:
-        known = [*values, *[None] * self.room, *spares]
-        for function, inputs, outputs in self.steps:
-            found = function(*[known[i] for i in inputs])
-            for i, value in zip(outputs, found, strict=True):
-                known[i] = value
-        return tuple([
-            constant if i is None else known[i]
-            for i, constant in zip(self.outputs, self.constants, strict=True)
-        ])  # fmt: skip
 
 
 class Compiled:
@@ -252,11 +242,11 @@ class Variants:
         self.compiled = compiled
         self.program = program
         self.numbers: Numbers = update.options["of"]
-        self.choosing = program.inputs.index(update.options["chosen"])
+        self.choosing = program.inputs.index(update.options["numbers"])
         self.variants: dict[int, Compiled] = {}
 
     def __call__(self, *values: Any) -> tuple[Any, ...]:
-        chosen = int(values[self.choosing])
+        chosen = int(values[self.choosing][0])
         found = self.variants.get(chosen)
         if found is None:
             self.numbers.choose(chosen)

@@ -9,8 +9,8 @@ say) makes another program, of which one is kept for each combination (``Numbers
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Iterable
+from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 
@@ -27,56 +27,72 @@ KERNELS: dict[str, Callable[..., Any]] = {}
 # -- the numbers of a step -------------------------------------------------------------------
 
 
+class Alike(NamedTuple):
+    """Updates that do the same to parameters of one shape if the numbers of their states are the
+    same. ``of`` are the positions of these numbers among those of all updates, one row for each
+    number of a state."""
+
+    update: TracedUpdate
+    shapes: Any
+    members: list[int]
+    of: list[list[int]]
+
+
 class Numbers:
     """The function that computes the numbers of all updates of a program. It takes the numbers of
-    their states, and gives new ones, the numbers that kernels take, once for all updates that have
-    the same, and the number of the signature."""
+    their states, and gives new ones, and an array: the number of the signature, and the numbers
+    that kernels take, once for all updates that have the same."""
 
     def __init__(self, updates: list[TracedUpdate], shapes: list[Any]) -> None:
-        numbered: dict[Any, int] = {}
-        self.updates: list[tuple[TracedUpdate, Any, list[int], int | None]] = []
-        for update, shape in zip(updates, shapes, strict=True):
-            # Updates with the same key, and the same numbers in their states, do the same.
-            key = None if update.others else (id(update.group), *update.names, *map(tuple, shape))
-            number = None if key is None else numbered.setdefault(key, len(numbered))
-            self.updates.append((update, shape, update.scalars, number))
-        self.room = 0  # for all numbers, where no two updates have the same
+        self.count = len(updates)
+        self.alike: list[Alike] = []
+        by_key: dict[Any, Alike] = {}
+        end = 0
+        for k, (update, shape) in enumerate(zip(updates, shapes, strict=True)):
+            key = k if update.others else (id(update.group), *update.names, *map(tuple, shape))
+            if key not in by_key:
+                by_key[key] = Alike(update, shape, [], [[] for _ in update.scalars])
+                self.alike.append(by_key[key])
+            by_key[key].members.append(k)
+            for row in by_key[key].of:
+                row.append(end)
+                end += 1
+        self.room = 1  # for all numbers, where no two updates have the same
         self.kinds: dict[Any, int] = {}  # of updates, by kernel, operands and what is no number
         self.signatures: dict[tuple[int, ...], int] = {}
         self.signature: list[Any] = []  # that lines are lowered for
 
     def __call__(self, *scalars: Any) -> tuple[Any, ...]:
         held = [x.item() for x in scalars]
-        end = 0
         rules: dict[int, Any] = {}
-        written: list[Any] = []
-        numbers: list[float] = []
-        signature: list[int] = []
-        needed = 0
-        known: dict[Any, Any] = {}
-        for update, shapes, positions, key in self.updates:
-            start, end = end, end + len(positions)
-            full_key = (key, *held[start:end])
-            found = None if key is None else known.get(full_key)
-            if found is None:
-                rule = rules.get(id(update.group))
-                if rule is None:
-                    rule = rules[id(update.group)] = update.optimizer._rule(update.group)
-                counts = [arrays.writable(arrays.copy(x)) for x in scalars[start:end]]
-                kind, later = _taken_apart(
-                    *update.deferred(rule, shapes, dict(zip(positions, counts, strict=True)))
-                )
-                signed = (self.kinds.setdefault(kind, len(self.kinds)), len(numbers))
-                found = known[full_key] = signed, [x[()] for x in counts], len(later)
+        written: list[Any] = [None] * len(scalars)
+        numbers = [0.0]
+        signature = [0] * (2 * self.count)
+        needed = 1
+        for alike in self.alike:
+            update = alike.update
+            rule = rules.get(id(update.group))
+            if rule is None:
+                rule = rules[id(update.group)] = update.optimizer._rule(update.group)
+            for members, of in _with_the_same(alike, held):
+                counts = [arrays.writable(arrays.copy(scalars[row[0]])) for row in of]
+                given = dict(zip(update.scalars, counts, strict=True))
+                kind, later = _taken_apart(*update.deferred(rule, alike.shapes, given))
+                number = self.kinds.setdefault(kind, len(self.kinds))
+                for k in members:
+                    signature[2 * k], signature[2 * k + 1] = number, len(numbers)
+                for row, count in zip(of, counts, strict=True):
+                    new = count[()]
+                    for i in row:
+                        written[i] = new
                 numbers += later
-            signature += found[0]
-            written += found[1]
-            needed += found[2]
+                needed += len(later) * len(members)
         self.room = max(self.room, needed)
-        number = self.signatures.setdefault(tuple(signature), len(self.signatures))
+        chosen = self.signatures.setdefault(tuple(signature), len(self.signatures))
         room = np.zeros(self.room)
         room[: len(numbers)] = numbers
-        return (*written, room, np.int64(number))
+        room[0] = chosen
+        return (*written, room)
 
     def choose(self, number: int) -> None:
         """Have lines lowered for a signature."""
@@ -86,6 +102,22 @@ class Numbers:
             (*kinds[kind], start)
             for kind, start in zip(signature[::2], signature[1::2], strict=True)
         ]
+
+
+def _with_the_same(alike: Alike, held: list[Any]) -> Iterable[tuple[list[int], list[list[int]]]]:
+    """Updates whose states have the same numbers: as a rule, all of them."""
+    values = [[held[i] for i in row] for row in alike.of]
+    if all([row.count(row[0]) == len(row) for row in values]):
+        return [(alike.members, alike.of)]
+    found: dict[Any, tuple[list[int], list[list[int]]]] = {}
+    for k, update in enumerate(alike.members):
+        members, of = found.setdefault(
+            tuple([row[k] for row in values]), ([], [[] for _ in alike.of])
+        )
+        members.append(update)
+        for row, positions in zip(of, alike.of, strict=True):
+            row.append(positions[k])
+    return found.values()
 
 
 def _taken_apart(kernel: Any, operands: Any, values: Any) -> tuple[Any, list[float]]:
@@ -115,8 +147,8 @@ def with_numbers(program: Program) -> Program:
     updates = [line.operation.forward for line in lines]
     numbers = Numbers(updates, [[v.shape for v in line.args] for line in lines])
     scalars = [line.args[i + 2] for line in lines for i in line.operation.forward.scalars]
-    *_, numbers_now, chosen_now = numbers(*[np.ones((), v.dtype) for v in scalars])
-    values, chosen = Var("numbers", numbers_now), Var("chosen", chosen_now)
+    *_, numbers_now = numbers(*[np.ones((), v.dtype) for v in scalars])
+    values = Var("numbers", numbers_now)
     outputs: list[Var] = []
     new: dict[Line, Line] = {}
     for k, line in enumerate(lines):
@@ -126,9 +158,9 @@ def with_numbers(program: Program) -> Program:
         made = [v for i, v in zip(positions, line.outputs, strict=True) if i not in held]
         args = [None if i in held else x for i, x in enumerate(line.args)]
         kernel = Kernel(UPDATE, line.operation.forward)
-        options = {"numbers": values, "chosen": chosen, "of": numbers, "which": k}
+        options = {"numbers": values, "of": numbers, "which": k}
         new[line] = Line(tuple(made), kernel, tuple(args), options, True, line.place, line.backward)
-    first = Line((*outputs, values, chosen), Kernel("optimizer_numbers", numbers), tuple(scalars),
+    first = Line((*outputs, values), Kernel("optimizer_numbers", numbers), tuple(scalars),
                  {}, True, lines[0].place, False)  # fmt: skip
     body = [first, *[new.get(line, line) for line in program.lines]]
     return Program(program.name, program.inputs, body, program.outputs, program.updates,
@@ -136,7 +168,7 @@ def with_numbers(program: Program) -> Program:
 
 
 @lowering(UPDATE)
-def _update(*args: Any, numbers: Any, chosen: Any, of: Numbers, which: int) -> list[Any]:
+def _update(*args: Any, numbers: Any, of: Numbers, which: int) -> list[Any]:
     """The new parameter, and the new parts of its state."""
     name, places, fixed, start = of.signature[which]
     given = [numbers[start + i] if x is float else x for i, x in enumerate(fixed)]
