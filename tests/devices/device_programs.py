@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import copy
 import io
+import re
+import weakref
 from typing import Any
 
 import numpy as np
@@ -874,3 +876,93 @@ def test_out_of_memory_in_an_operation_and_in_a_backward_pass(
     monkeypatch.undo()
     assert x.grad is None
     assert x.tanh().tolist() == y.tolist()
+
+
+@pytest.mark.parametrize("counts", [(3.0, 3.0, 3.0), (3.0, 7.0, 3.0)])
+def test_compiled_steps_of_parameters_with_equal_and_unequal_counts(counts: Any) -> None:
+    found = {}
+    for device in ("cpu", DEVICE):
+        weights = [torch.linspace(-1, k, 6).to(device).requires_grad_() for k in (1, 2, 3)]
+        opt = torch.optim.Adam(weights, 0.1)
+        for w in weights:
+            w.grad = torch.ones_like(w)
+        opt.step()
+        for w, count in zip(weights, counts, strict=True):
+            opt.state[w]["step"].fill_(count)
+
+        def step(weights: Any = weights, opt: Any = opt) -> Any:
+            opt.zero_grad()
+            loss = sum([(w.sin() * w).sum() for w in weights])
+            loss.backward()
+            opt.step()
+            return loss.detach()
+
+        run = torch.compile(step, fullgraph=True) if device == DEVICE else step
+        found[device] = [float(run()) for _ in range(4)], [w.tolist() for w in weights]
+        assert [float(opt.state[w]["step"]) for w in weights] == [c + 4 for c in counts]
+        assert [w._version for w in weights] == [5] * 3
+    for here, there in zip(found[DEVICE], found["cpu"], strict=True):
+        np.testing.assert_allclose(here, there, rtol=2e-6, atol=1e-7)
+
+
+def test_a_gradient_of_a_compiled_step_is_a_new_tensor() -> None:
+    weight = torch.ones(3, device=DEVICE, requires_grad=True)
+    opt = torch.optim.SGD([weight], 0.5)
+
+    @torch.compile(fullgraph=True)
+    def step(x: Any) -> None:
+        opt.zero_grad()
+        (weight * weight * x).sum().backward()
+        opt.step()
+
+    x = torch.full((3,), 0.5, device=DEVICE)
+    for _ in range(3):
+        step(x)
+    weight.grad.mine = True
+    weight.grad.mul_(2)
+    seen = weakref.ref(weight.grad)
+    step(x)
+    assert seen() is None
+    assert not hasattr(weight.grad, "mine")
+    assert weight.grad._version == 0
+    assert weight.grad.tolist() == [0.125] * 3
+    assert weight.tolist() == [0.0625] * 3
+
+
+def test_integer_powers_with_large_exponents() -> None:
+    x, y = torch.tensor([3, -3, 2, 7, -1]), torch.tensor([1000, 12345, 70, -1, -3])
+    assert (x.to(DEVICE) ** y.to(DEVICE)).tolist() == [pow(3, 1000, 1 << 64),
+           pow(-3, 12345, 1 << 64) - (1 << 64) * (pow(-3, 12345, 1 << 64) >> 63), 0, 0, -1]
+    small = torch.tensor([250, 3], dtype=torch.uint8), torch.tensor([-7, 100], dtype=torch.int8)
+    assert (small[0].to(DEVICE) ** small[1].to(DEVICE)).tolist() == [0, 5073]  # PyTorch's
+
+
+def test_operations_that_went_wrong_on_devices_only() -> None:
+    number = torch.tensor(2.0).to(DEVICE).requires_grad_()
+    (number.swapdims(0, 0) * 3).backward()
+    assert number.grad.item() == 3
+    torch.manual_seed(3)
+    there = F.gumbel_softmax(torch.linspace(-1, 1, 6).reshape(2, 3).to(DEVICE), 0.5, hard=True)
+    torch.manual_seed(3)
+    here = F.gumbel_softmax(torch.linspace(-1, 1, 6).reshape(2, 3), 0.5, hard=True)
+    assert there.device == torch.device(DEVICE, 0)
+    assert there.tolist() == here.tolist()
+
+
+def test_out_on_another_device_is_refused() -> None:
+    on, off = torch.ones(2, device=DEVICE), torch.ones(2)
+    for x, out in ((on, off), (off, on)):
+        message = f"found at least two devices, {x.device} and {out.device}!"
+        with pytest.raises(RuntimeError, match=re.escape(message)):
+            torch.add(x, 1, out=out)
+        assert out.tolist() == [1, 1]
+    with pytest.raises(RuntimeError, match="from device cpu to device meta, but cross-device"):
+        torch.add(off, 1, out=torch.ones(2, device="meta"))
+    torch.add(torch.tensor(1.0), 2, out=(total := torch.ones((), device=DEVICE)))
+    assert total.item() == 3
+
+
+@pytest.mark.parametrize("create", [torch.empty, torch.zeros, torch.ones])
+def test_tensors_that_do_not_fit_are_out_of_memory(create: Any) -> None:
+    with pytest.raises(torch.OutOfMemoryError, match="xla:cpu is out of memory"):
+        create(1 << 50, device=DEVICE)

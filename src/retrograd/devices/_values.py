@@ -322,7 +322,8 @@ def filled(
     jax = _platforms.jax()
     target = _platforms.target(place) if where is None else where
     with jax.enable_x64(True):
-        found = jax.numpy.full(shape, value, dtype, device=target)
+        fill = lambda: jax.numpy.full(shape, value, dtype, device=target)
+        found = _platforms.within_memory(fill, place)
     return DeviceValue(Memory(found, numbered(place)), shape, dtype)
 
 

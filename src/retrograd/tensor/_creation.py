@@ -15,7 +15,7 @@ from retrograd.autograd._wrap import Plug, wrap
 from retrograd.ops._arguments import element
 from retrograd.ops._lifted import Lifted, tracer
 from retrograd.ops.copies import to_dtype
-from retrograd.tensor._device import CPU, is_meta, placed
+from retrograd.tensor._device import COMPUTES, CPU, device, is_meta, placed
 from retrograd.tensor._memory_formats import check_strided, put_in_order, strided
 from retrograd.tensor._tensor import Size, Tensor
 
@@ -53,15 +53,22 @@ def new_tensor(
 
 
 def allocated(
-    fill: Callable[[tuple[int, ...], Any], Raw], shape: tuple[int, ...], dtype: Any, place: Any
-) -> Any:
+    fill: Callable[[tuple[int, ...], Any], Raw], shape: tuple[int, ...], dtype: Any, place: Any,
+    value: Any = None,
+) -> Any:  # fmt: skip
     """``fill(shape, dtype)``, or what stands for it on the meta device, where memory would be
-    wasted."""
-    if (place is not None or modes.frame.states[-1].device is not None) and is_meta(place):
+    wasted. With ``value``, which all elements are to have, it is made on the device itself."""
+    chosen = modes.frame.states[-1].device if place is None else place
+    if chosen is None:
+        return fill(shape, dtype)
+    if is_meta(chosen):
         from retrograd.ops._meta_device import MetaValue
 
         return MetaValue(arrays.layout.reserved(shape, dtype))
-    return fill(shape, dtype)
+    chosen = chosen if isinstance(chosen, device) else device(chosen)
+    if value is None or chosen.type not in COMPUTES or tracer() is not None:
+        return fill(shape, dtype)
+    return Plug.devices().filled(shape, dtype, value, chosen)
 
 
 _PYTHONS = {float: dtypes.float64, int: dtypes.int64, bool: dtypes.bool_,
@@ -299,7 +306,7 @@ OPTIONS = "\n    ".join(f"{name}: {meaning}" for name, meaning in MEANINGS.items
 
 
 def _filled(
-    fill: Callable[[tuple[int, ...], Any], Raw], name: str, what: str, example: str
+    fill: Callable[[tuple[int, ...], Any], Raw], value: int, name: str, what: str, example: str
 ) -> Callable[..., Tensor]:
     def function(
         *sizes: Any, size: Any = None, out: Any = None, dtype: Any = None, layout: Any = None,
@@ -313,7 +320,7 @@ def _filled(
             return Plug.sparse().empty(  # type: ignore[no-any-return]
                 shape, layout, dtype=dtype, device=device, requires_grad=requires_grad
             )
-        data = allocated(fill, shape, wanted, device)
+        data = allocated(fill, shape, wanted, device, value)
         if memory_format is not None and not isinstance(data, Lifted):
             data = put_in_order(data, memory_format)
         return finished(name, data, out, dtype, requires_grad, device)
@@ -339,11 +346,11 @@ Example:
 
 
 zeros = _filled(
-    arrays.zeros, "zeros", "a tensor of zeros", "torch.zeros(2)\n    tensor([0., 0.])"
+    arrays.zeros, 0, "zeros", "a tensor of zeros", "torch.zeros(2)\n    tensor([0., 0.])"
 )
-ones = _filled(arrays.ones, "ones", "a tensor of ones", "torch.ones(2)\n    tensor([1., 1.])")
+ones = _filled(arrays.ones, 1, "ones", "a tensor of ones", "torch.ones(2)\n    tensor([1., 1.])")
 empty = _filled(
-    arrays.empty, "empty", "an uninitialized tensor",
+    arrays.empty, 0, "empty", "an uninitialized tensor",
     "torch.empty(2, 3).shape\n    torch.Size([2, 3])",
 )  # fmt: skip
 

@@ -10,12 +10,13 @@ from retrograd._modes import modes
 from retrograd.arrays import dtypes
 from retrograd.autograd._history import meta_of
 from retrograd.autograd._unrecorded import note_change
-from retrograd.ops._lifted import Lifted
+from retrograd.ops._lifted import Lifted, tracer
 from retrograd.ops._operation import TABLE, Operation
 from retrograd.ops._public import Face
 from retrograd.ops._refusals import c_name
 from retrograd.ops._results import NamedResult, named_result
 from retrograd.tensor._calls import any_requires_grad
+from retrograd.tensor._device import CPU, META
 from retrograd.tensor._tensor import Tensor
 
 
@@ -41,6 +42,7 @@ def written(
         if not ("or complex" in words and args and args[0].dtype == target.dtype):
             _check_dtype(name, words, target, value)
         _check_overlap(face, words, target, _flat(given))
+        _check_device(target, value)
     for target, value in pairs:
         write_out(target, value)
     if isinstance(result, NamedResult):
@@ -88,6 +90,24 @@ def write_out(target: Tensor, value: Tensor) -> None:
     if target.requires_grad:
         note_change(target, before)
     target.copy_(value)
+
+
+def _check_device(target: Tensor, value: Tensor) -> None:
+    """Raise a RuntimeError if a tensor to write to is on another device than what is written. A
+    number may come from the CPU."""
+    lifted = isinstance(target._data, Lifted) or isinstance(value._data, Lifted)
+    if not lifted or tracer() is not None or target.device == value.device:
+        return
+    if META in (target.device, value.device):
+        raise RuntimeError(
+            f"Attempting to copy from device {value.device} to device {target.device}, but "
+            "cross-device copies are not allowed!"
+        )
+    if value._data.ndim or value.device != CPU:
+        raise RuntimeError(
+            "Expected all tensors to be on the same device, but found at least two devices, "
+            f"{value.device} and {target.device}!"
+        )
 
 
 def _flat(given: Sequence[Any]) -> list[Any]:

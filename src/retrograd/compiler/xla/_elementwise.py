@@ -35,10 +35,21 @@ def _divided(x: Any, y: Any) -> Any:
     return jnp.true_divide(x, y)
 
 
+def _whole_power(x: Any, y: Any) -> Any:
+    """Powers of integers by repeated squaring. JAX looks at six bits of an exponent only."""
+    x = x.astype(jnp.promote_types(x.dtype, y.dtype))
+
+    def squared(state: Any) -> Any:
+        power, x, y = state
+        return jnp.where(y % 2 == 1, power * x, power), x * x, y // 2
+
+    return lax.while_loop(lambda state: jnp.any(state[2] > 0), squared, (jnp.ones_like(x), x, y))[0]
+
+
 def _power(x: Any, y: Any) -> Any:
     x, y = jnp.asarray(x), jnp.asarray(y)
     if x.dtype.kind in "iub" and y.dtype.kind in "iub":
-        whole = jnp.power(x, jnp.maximum(y, 0))
+        whole = _whole_power(*jnp.broadcast_arrays(x, jnp.maximum(y, 0)))
         if y.dtype.kind == "u":
             return whole
         inverse = jnp.where(x == 1, 1, jnp.where(x == -1, 1 - 2 * (jnp.abs(y) % 2), 0))

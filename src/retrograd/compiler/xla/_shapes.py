@@ -83,7 +83,7 @@ def _bits(x: Any, dtype: Any) -> Any:
 
 lowerings(
     permute=lambda x, dims: jnp.transpose(x, dims),
-    transpose=lambda x, dim0, dim1: jnp.swapaxes(x, dim0, dim1),
+    transpose=lambda x, dim0, dim1: jnp.swapaxes(x, dim0, dim1) if x.ndim else x,
     unsafe_transpose=lambda x, dim0, dim1: jnp.swapaxes(x, dim0, dim1),
     t=lambda x: jnp.transpose(x),
     select=lambda x, dim, index: lax.index_in_dim(x, index, dim, keepdims=False),

@@ -14,7 +14,7 @@ from retrograd.ops._public import public
 from retrograd.ops._randomness import drawn
 from retrograd.ops._refusals import kernel
 from retrograd.ops._sections import sections
-from retrograd.ops.copies import to_dtype
+from retrograd.ops.copies import to_dtype, zeros_like
 from retrograd.ops.elementwise import add, exp, log
 from retrograd.ops.linear import reshape, scatter_zeros, sum_dim
 from retrograd.ops.selecting import amax_dim, argmax_at
@@ -246,6 +246,6 @@ def gumbel_softmax(
     values = raw(soft.detach())
     along, shape = one_dim(dim, values.ndim), tuple(values.shape) or (1,)
     indices = argmax_at(reshape(values, shape), dim=along, keepdim=True)
-    ones = arrays.full(tuple(indices.shape), 1, values.dtype)
+    ones = to_dtype(zeros_like(indices), dtype=values.dtype) + 1  # where the indices are
     chosen = scatter_zeros(ones, shape=shape, dim=along, indices=indices)
     return add(reshape(chosen, tuple(values.shape)) - values, soft)
