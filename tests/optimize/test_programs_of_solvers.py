@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import logging
 import pickle
+import sys
 import threading
 from collections.abc import Callable
 from typing import Any
@@ -239,16 +240,44 @@ def test_programs_are_kept_for_the_next_solve(
         assert all(np.array_equal(a, b) for a, b in zip(*pair, strict=True))
 
 
-def test_a_second_solve_is_traced_at_once(made: list[Any], monkeypatch: Any) -> None:
-    monkeypatch.setattr(_programs, "CALLS", dict.fromkeys(_programs.CALLS, 1000))
-    fun = lambda x: x**3 + x.flip(0) - 2
-    first = root(fun, START).x
-    assert programs(made) == 0
-    assert np.array_equal(root(fun, START).x, first)
-    assert programs(made) == 2  # the function and its Jacobian
-    calls = []
-    root(lambda x: calls.append(1) or x**3 - 2, START)  # another one has nothing of that
-    assert programs(made) == 2
+def test_calls_of_all_solves_count_toward_a_program(made: list[Any], monkeypatch: Any) -> None:
+    monkeypatch.setattr(_programs, "CALLS", {"value": 10**9, "gradient": 10**9, "matrix": 4})
+    jacobians = 0
+
+    def fun(x: Any) -> Any:
+        return x**3 + x.flip(0) - 2
+
+    found = []
+    for _ in range(6):
+        result = root(fun, START)
+        found.append(result.x)
+        jacobians += result.njev
+        assert programs(made) == int(jacobians > 5)  # one more, which is the one that is traced
+    assert jacobians > 5
+    assert len(made) == 2  # the function and its Jacobian, for all solves
+    assert all(np.array_equal(x, found[0]) for x in found)
+
+
+def test_the_compiler_is_loaded_when_eager_calls_have_taken_as_long_as_that(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(_programs._Eager, "seconds", 0.0)
+    monkeypatch.delitem(sys.modules, "retrograd.compiler", raising=False)
+    clock = iter(range(10**6))
+    monkeypatch.setattr(_programs.time, "perf_counter", lambda: next(clock) * 0.002)
+    one, other = (_programs.Evaluation(lambda x: x + 1, "matrix") for _ in range(2))
+    x = torch.ones(1)
+    for _ in range(7):
+        one(x)  # 2 ms each; the first does not count
+    assert not one.is_program
+    for _ in range(5):
+        other(x)
+    assert not other.is_program
+    one(x)
+    assert one.is_program
+    assert _programs._Eager.seconds > _programs.LOADING
+    assert not other.is_program  # it has not been called often enough
+    assert one(x).item() == 2.0
 
 
 def test_code_that_is_loaded_again_is_traced_again(made: list[Any]) -> None:

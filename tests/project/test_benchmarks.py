@@ -317,9 +317,13 @@ def test_the_tables_of_orders(load: Any, monkeypatch: pytest.MonkeyPatch) -> Non
 
 def test_solvers_beside_scipy(load: Any) -> None:
     solvers = load("benchmarks.solvers")
-    result = solvers.measure("logistic", 1, load("benchmarks._runner").Progress(io.StringIO()))
+    progress = load("benchmarks._runner").Progress(io.StringIO())
+    result = solvers.measure("logistic", 2, progress, processes=1)
     figures = {row.key: row.figures for row in result.rows}
     assert set(figures) == {"retrograd", "hand", "differences"}
     assert figures["retrograd"]["calls"] == figures["hand"]["calls"]
     assert figures["retrograd"]["calls"] < figures["differences"]["calls"]
-    assert figures["hand"]["ratio"] == 1.0
+    assert figures["hand"]["first_ratio"] == figures["hand"]["later_ratio"] == 1.0
+    assert all(row["first"] > 0 and row["later"] > 0 for row in figures.values())
+    with pytest.raises(AssertionError, match="logistic, retrograd: off by"):
+        solvers._compare("logistic", 1e-4, {"hand": 1.0, "retrograd": 1.1})

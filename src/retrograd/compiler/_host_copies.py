@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 from retrograd import arrays
 from retrograd.autograd._wrap import Plug
 from retrograd.ops._lifted import device_value
-from retrograd.optim._rules import TracedUpdate
 
 if TYPE_CHECKING:
     from retrograd.compiler._trace import Trace
@@ -42,7 +41,7 @@ class HostCopies:
                                                        strict=True)}  # fmt: skip
         state: dict[Any, Any] = {}
         for line in trace.level.lines:
-            if isinstance(getattr(line.operation, "forward", None), TracedUpdate):
+            if getattr(line.operation.forward, "updates_parameter", False):
                 numbers.update(v for v in line.outputs if not v.shape)
                 param = line.args[0]
                 state.update((v, inputs.get(param)) for v in line.outputs if v.shape == param.shape)

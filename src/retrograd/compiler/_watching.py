@@ -28,7 +28,6 @@ from retrograd.autograd._wrap import SPARSE
 from retrograd.compiler._changing import asked_for, computes_only, effect_in
 from retrograd.func._trees import Shape
 from retrograd.ops._lifted import device_value
-from retrograd.optim._rules import RuleOptimizer
 from retrograd.tensor._tensor import Tensor
 
 MOST_OBJECTS = 100_000
@@ -310,7 +309,9 @@ class Watch:
             self._require(f"same({self._object(x)}, {self._object(arrays.copy(x))})")
 
     def _look_into_object(self, x: Any, path: str) -> None:
-        if isinstance(x, RuleOptimizer) and type(x).__module__.split(".")[0] == "retrograd":
+        kind = type(x)
+        steps_are_traced = getattr(kind, "steps_are_traced", False)
+        if steps_are_traced and kind.__module__.split(".")[0] == "retrograd":
             self._groups.update(map(id, x.param_groups))
             self._kept.append(x.param_groups)
         attributes = getattr(x, "__dict__", None)

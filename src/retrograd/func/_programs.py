@@ -1,10 +1,15 @@
-"""Functions that are called many times: after a while, as programs.
+"""Functions that are called many times: eager at first, then as programs.
 
 A solver calls a function and its derivatives at one point after the other, with the same shapes,
 and what the function has captured stays the same meanwhile. The first calls are eager. If there
 are more, the function is traced, and from then on its program runs (``compiler.Quiet``), which
 gives the same to the bit. A function that looks at values, or that does more than compute, stays
 eager.
+
+A program is made when eager calls have taken as long as making it will: so the total is at most
+twice that of the better choice, however many calls there are. The calls of all solves count. What
+making a program takes is known in eager calls of the same function (``CALLS``). Loading the
+compiler is paid for once, so the eager calls of all functions count toward it (``LOADING``).
 """
 
 from __future__ import annotations
@@ -19,10 +24,17 @@ from retrograd.func._trees import flatten
 from retrograd.ops._operation import raw
 from retrograd.tensor._tensor import Tensor
 
-# How many calls of a first solve are eager. Tracing takes about as long as so many of them, so that
-# a solve takes at most twice as long as with the better choice, wherever it ends.
-CALLS = {"value": 50, "gradient": 12, "matrix": 3}
-LOADING = 0.06  # seconds, for loading the compiler
+# How many eager calls take as long as tracing the function. Tracing takes some milliseconds for
+# the first operations and 0.1 ms for each one more, so that it is the same for small and large
+# functions within a factor of two.
+CALLS = {"value": 70, "gradient": 22, "matrix": 5}
+LOADING = 0.02  # seconds, for loading the compiler and tracing the first function
+
+
+class _Eager:
+    """The time that eager calls have taken, of all functions."""
+
+    seconds = 0.0
 
 
 class Evaluation:
@@ -35,21 +47,21 @@ class Evaluation:
     def __init__(self, function: Callable[..., Any], kind: str) -> None:
         self.function: Any = function
         self._kind = kind
-        self._left = CALLS[kind]
-        self._seconds = 0.0
+        self._calls = 0
+        self._fastest = 0.0  # of the eager calls, without the first, which may load modules
         self.is_program = False
 
-    def comes_again(self) -> None:
-        """Is told that another solve begins with it. Then there will be more, so that the next call
-        is traced."""
-        if self._seconds > 0.0:
-            self._left = 0
-            self._make_program()
-
-    def _make_program(self) -> None:
-        if self._left > 0 or self.is_program:
+    def _count(self, seconds: float) -> None:
+        """Note an eager call, and make a program if it pays. A call that took longer than others,
+        as on a busy machine, counts as much as the fastest."""
+        self._calls += 1
+        if self._calls == 1:
             return
-        if "retrograd.compiler" in sys.modules or self._seconds > LOADING:
+        self._fastest = min(self._fastest or seconds, seconds)
+        _Eager.seconds += self._fastest
+        if self._calls > CALLS[self._kind] and (
+            "retrograd.compiler" in sys.modules or _Eager.seconds > LOADING
+        ):
             self.function, self.is_program = Plug.compiler().Quiet(self.function), True
 
     def arrays(self, *tensors: Tensor) -> list[Any]:
@@ -63,9 +75,7 @@ class Evaluation:
             return self.function(*tensors)
         start = time.perf_counter()
         found = self.function(*tensors)
-        self._seconds += time.perf_counter() - start
-        self._left -= 1
-        self._make_program()
+        self._count(time.perf_counter() - start)
         return found
 
     def __reduce__(self) -> Any:

@@ -40,6 +40,7 @@ _FUSED = ["mps", "cuda", "xpu", "hpu", "cpu", "mtia", "privateuseone"]
 class RuleOptimizer(Optimizer):
     """An optimizer that updates each parameter independently."""
 
+    steps_are_traced = True  # tells the compiler, which does not import optimizers
     # In the error for capturable=True: what must be on a device that supports it.
     _captured = "params and state_steps"
     _supports_xla = True
@@ -209,6 +210,8 @@ def _traced_update(
 
 class TracedUpdate:
     """What a step does to one parameter and its state, as a line of a program calls it."""
+
+    updates_parameter = True  # tells the compiler, which does not import optimizers
 
     def __init__(
         self, optimizer: RuleOptimizer, group: Group, names: list[str], others: State

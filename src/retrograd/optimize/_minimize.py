@@ -59,7 +59,8 @@ class Minimization(Problem):
         data = [c.data for c in self.constraints]
         super().__init__((args, bounds_of(bounds, self.point), data))
         self.objective = _objective_of(fun, self.point)
-        self.symmetric = bounds is None and not self.constraints
+        self.has_limits = bounds is not None or bool(self.constraints)
+        self.symmetric = not self.has_limits
         self.look_at(None if self.constraints else given)
 
     def functions(self, x: Tensor, tree: Any) -> Any:
@@ -231,7 +232,8 @@ class _ByScipy(Minimization):
                 given["hess"] = lambda x: sparse(vector(x, x0)).astype(arrays.float64)
             else:
                 given["hessp"] = _Products(grad(f), x0, values)
-        self.parameters.call(lambda tree: self._limits(tree, values, method, given), values)
+        if self.has_limits:
+            self.parameters.call(lambda tree: self._limits(tree, values, method, given), values)
         return arrays.solvers.minimize(value, wide(x0), **given)
 
     def _with_gradient(self, x0: Tensor, values: Sequence[Tensor]) -> Callable[[Any], Any]:

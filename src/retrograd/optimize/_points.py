@@ -60,6 +60,8 @@ class Point:
         return found.to(dtypes.get_default_dtype() if isinstance(x, Tensor) else dtypes.float64)
 
     def _flat(self, leaves: Sequence[Tensor]) -> Tensor:
+        if len(leaves) == 1 and leaves[0].ndim == 1:
+            return leaves[0]
         parts = [x.reshape(-1).to(self.dtype) for x in leaves]
         found: Tensor = parts[0] if len(parts) == 1 else slicing.cat(parts)
         return found
@@ -90,11 +92,14 @@ class Point:
     def user_tree(self, vector: Tensor, keep_tensors: bool = False) -> Any:
         """A vector as a tree of the kind that the user gave: tensors and arrays, as they were.
         ``keep_tensors``: tensors only, since they have derivatives."""
-        leaves, shape = flatten(self.tree(vector))
-        if not keep_tensors:
-            pairs = zip(leaves, self.are_tensors, strict=True)
-            leaves = [x if is_tensor else raw(x) for x, is_tensor in pairs]
-        return unflatten(leaves, shape)
+        tree = self.tree(vector)
+        if keep_tensors or all(self.are_tensors):
+            return tree
+        if self.shape.kind is None:
+            return raw(tree)
+        leaves, shape = flatten(tree)
+        pairs = zip(leaves, self.are_tensors, strict=True)
+        return unflatten([x if is_tensor else raw(x) for x, is_tensor in pairs], shape)
 
     def vector_of(self, tree: Any, what: str) -> Tensor:
         """A tree of tensors of this shape as a vector."""

@@ -1,5 +1,5 @@
-"""Programs that stay with the user's function (``func/_programs.py``), and serve the next solve
-with the same shapes."""
+"""Functions made of the user's function (``func/_programs.py``), which stay with it, and serve the
+next solve with the same shapes."""
 
 from __future__ import annotations
 
@@ -36,9 +36,7 @@ def kept(function: Any, key: Any, make: Callable[[], Callable[..., Any]], kind: 
     if own is None or own.function is not function:
         own = function.__dict__[ATTRIBUTE] = Kept(function)
     found = own.known.get(key)
-    if found is not None:
-        found.comes_again()
-    else:
+    if found is None:
         if len(own.known) >= MOST_KEPT:
             del own.known[next(iter(own.known))]
         found = own.known[key] = Evaluation(make(), kind)
