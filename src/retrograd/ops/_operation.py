@@ -317,7 +317,7 @@ USERS: dict[str, Operation] = {}  # those that users have declared
 WRITES = {
     "one value": "writes one value to every element, whatever else lies in the same memory",
     "some": "leaves some elements as they were",
-    "a value read before": "reads one value, before anything is written",
+    "a value read before": "reads one value, its last operand, before anything is written",
     "elements of others": "would read what it has written, if it took elements from its target",
 }
 WRITES_ALL: frozenset[str] = frozenset()  # every element, computed from those at the same index

@@ -224,7 +224,7 @@ masked_fill = composite(
         "self": lambda g, mask: _except_where(mask, g),
         "value": lambda g, mask: _only_where(mask, g),
     }, node="MaskedFillBackward1", dtypes="free", check=_check_fill,
-    in_place=True, writes="one value, some",
+    in_place=True, writes="one value, some, a value read before",
     words="The gradient is zero where the mask was filled, and passes elsewhere.",
     number=Elementwise(
         "masked_fill_number", _masked_fill, inputs=("self", "mask"),

@@ -52,7 +52,7 @@ def write_in_place(op: Operation, operands: list[Any], options: dict[str, Any]) 
     raws = checked(op, operands, options)
     if recorded:
         node = make_node(op, operands, raws, options)
-    check_overlap(op, target, operands[1:])
+    check_overlap(op, target, operands[1:], options)
     try:
         result = op.compute(raws, options)
     except LooksAtValues:

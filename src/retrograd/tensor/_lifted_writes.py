@@ -98,7 +98,7 @@ def write_lifted(
     check_lifted(op, raws, options)
     raws = prepare(op, raws, options)
     node = make_node(op, lifted, raws, options) if recorded else None
-    check_overlap(op, target, operands[1:])
+    check_overlap(op, target, operands[1:], options)
     if any(map(is_recorded, raws)):  # by levels below, which may keep what is about to be written
         raws[0] = level.run(copies.clone, (raws[0],), {})
     result = level.apply(op, tuple(raws), options)

@@ -38,7 +38,9 @@ def check_result(op: Operation, memory: Any, result: Any) -> None:
         )
 
 
-def check_overlap(op: Operation, target: Tensor, others: list[Any]) -> None:
+def check_overlap(
+    op: Operation, target: Tensor, others: list[Any], options: dict[str, Any]
+) -> None:
     """Refuse writes whose result would depend on the order of elements, as PyTorch does."""
     memory = layout_of(target)
     if not isinstance(memory, arrays.ndarray):
@@ -48,9 +50,11 @@ def check_overlap(op: Operation, target: Tensor, others: list[Any]) -> None:
             "unsupported operation: more than one element of the written-to tensor refers to a "
             "single memory location. Please clone() the tensor before performing the operation."
         )
-    for other in () if "a value read before" in op.writes else others:
+    for other in others:
         shared = isinstance(other, Tensor) and other._version_counter is target._version_counter
         if not shared or (target._version_counter is None and other is not target):
+            continue
+        if other is others[-1] and _is_read_before(op, other, options):
             continue
         how = "full" if other is target else arrays.overlap(memory, layout_of(other))
         if how == "partial" or (how == "full" and "elements of others" in op.writes):
@@ -59,3 +63,14 @@ def check_overlap(op: Operation, target: Tensor, others: list[Any]) -> None:
                 "tensor refer to a single memory location. Please clone() the tensor before "
                 "performing the operation."
             )
+
+
+def _is_read_before(op: Operation, value: Tensor, options: dict[str, Any]) -> bool:
+    """Whether the last operand of a write is one value that is read before anything is written. One
+    value at the places of a mask, ``x[mask] = x[0]``, is filled in as by ``masked_fill_``."""
+    if "a value read before" in op.writes:
+        return True
+    if op.name != "index_put" or options["accumulate"] or value.numel() != 1:
+        return False
+    indices = [w for w in options["where"] if not isinstance(w, slice)]
+    return len(indices) == 1 and indices[0].dtype.kind == "b"

@@ -138,6 +138,7 @@ index_fill_number: Composite = composite(
 index_fill_tensor = composite(
     "index_fill_tensor", _filled_by_tensor, arrays.sorting.put_slices,
     inputs=("self", "index", "value"), node="IndexFillBackward1", dtypes="free", batch="definition",
+    writes="a value read before",
     rules={"self": lambda g, index, dim: index_fill_number(g, index, dim=dim, value=0),
            "value": _filled_gradient},
 )  # fmt: skip
