@@ -136,7 +136,7 @@ def add_flat(shape: tuple[int, ...], where_to: Raw, values: Raw) -> Raw:
     """Zeros of ``shape`` with ``values`` added at ``where_to``; indices may repeat."""
     out = np.zeros(math.prod(shape), values.dtype)
     # In one dimension, and only there, this is as fast as a loop in C.
-    np.add.at(out, np.reshape(where_to, -1), np.reshape(values, -1))
+    np.add.at(out, where_to.reshape(-1), values.reshape(-1))
     return out.reshape(shape)
 
 

@@ -72,7 +72,7 @@ def norm_rows(x: Raw, weight: Raw | None, bias: Raw | None, eps: float) -> tuple
     x = _wide(x)
     count, width = x.shape
     result = np.empty(x.shape, x.dtype)
-    mean, scale = np.empty((2, count, 1), x.dtype)
+    mean, scale = np.empty((count, 1), x.dtype), np.empty((count, 1), x.dtype)
     share = x.dtype.type(1 / width if width else np.nan)
 
     def kernel(x: Raw, result: Raw, mean: Raw, scale: Raw) -> None:
@@ -90,7 +90,7 @@ def norm_rows(x: Raw, weight: Raw | None, bias: Raw | None, eps: float) -> tuple
             result += bias
 
     _run(kernel, x, result, mean, scale)
-    return result.astype(dtype, copy=False), mean, scale
+    return result if x.dtype is dtype else result.astype(dtype), mean, scale
 
 
 def norm_rows_gradients(

@@ -64,7 +64,7 @@ def add_along(shape: tuple[int, ...], indices: Raw, values: Raw, dim: int) -> Ra
 
 def _moves_slices(shape: tuple[int, ...], indices: Raw, dim: int) -> bool:
     """Whether all elements of a slice along ``dim`` have the same place, as after ``expand``."""
-    if indices.ndim < 2 or not indices.size:
+    if indices.ndim < 2 or 0 not in indices.strides or not indices.size:
         return False
     others = [d for d in range(indices.ndim) if d != dim]
     return all(indices.strides[d] == 0 and indices.shape[d] == shape[d] for d in others)
@@ -135,8 +135,10 @@ def indices_along(shape: tuple[int, ...], indices: Raw, dim: int) -> Raw:
     step = math.prod(shape[dim + 1 :])
     if step != 1:
         flat = flat * step
-    known = math.prod(indices.shape) // max(indices.shape[dim], 1) <= _SMALL
-    return flat + (_known_starts if known else _starts)(shape, indices.shape, dim)
+    lines = math.prod(indices.shape) // max(indices.shape[dim], 1)
+    if lines <= 1:  # the only one starts at zero
+        return flat
+    return flat + (_known_starts if lines <= _SMALL else _starts)(shape, indices.shape, dim)
 
 
 def _starts(shape: tuple[int, ...], index_shape: tuple[int, ...], dim: int) -> Raw:
@@ -154,7 +156,7 @@ _known_starts = lru_cache(maxsize=64)(_starts)
 
 def gather(x: Raw, indices: Raw, dim: int) -> Raw:
     """For each place, the element of ``x`` there along ``dim``."""
-    return np.reshape(x, -1).take(indices_along(x.shape, indices, dim))
+    return x.reshape(-1).take(indices_along(x.shape, indices, dim))
 
 
 def put_along(x: Raw, indices: Raw, values: Raw, dim: int) -> Raw:

@@ -64,7 +64,7 @@ def no_bool_subtraction(*operands: Any, **options: Any) -> None:
 
 def without_complex_history(name: str, x: Any) -> Any:
     """``x``, for operations that PyTorch does not record on complex numbers."""
-    if modes.grad_enabled and x.requires_grad and raw(x).dtype.kind == "c":
+    if raw(x).dtype.kind == "c" and modes.grad_enabled and x.requires_grad:
         raise RuntimeError(
             f"{name} does not support automatic differentiation for outputs with complex dtype."
         )

@@ -21,10 +21,9 @@ from retrograd import arrays
 from retrograd._modes import modes, switch
 from retrograd._records import Record
 from retrograd._source import known
-from retrograd.autograd._history import become_view, origin
+from retrograd.autograd._history import Meta, become_view, origin
 from retrograd.autograd._node import orders
 from retrograd.autograd._versions import UNCHANGING, Version
-from retrograd.autograd._wrap import wrap
 from retrograd.ops._lifted import run_on_bare
 from retrograd.ops._operation import Operation
 from retrograd.ops._refusals import takes_floats
@@ -460,17 +459,16 @@ def general(op: Operation, setting: Setting = PLAIN) -> Callable[..., Any]:
         if check is not None and (check_floats or not only_floats):
             check(*raws, **options)
         try:
-            found = forward(raws, **options) if several_inputs else forward(*raws, **options)
+            outputs = forward(raws, **options) if several_inputs else forward(*raws, **options)
         except (TypeError, ValueError):
             return apply(op, args, options)  # which says what is wrong
-        if type(found) is tuple:
-            returned: Any = tuple([wrap(y) for y in found])
-            results = returned
-        else:
-            returned = result = new(Tensor)
-            result._data = found
+        results = []
+        for output in outputs if type(outputs) is tuple else (outputs,):
+            result = new(Tensor)
+            result._data = output
             result._meta = result._version_counter = result._node = None
-            results = (result,)
+            results.append(result)
+        returned = tuple(results) if type(outputs) is tuple else result
         if not recordable or (may_cast and not any_floats(results)):
             return returned
         recorded, numbers = False, None
@@ -501,14 +499,15 @@ def general(op: Operation, setting: Setting = PLAIN) -> Callable[..., Any]:
         if single:
             results[0]._node = node
         else:
-            node.outputs = tuple([(r._data.shape, r._data.dtype) for r in results])
+            node.outputs = tuple([(y.shape, y.dtype) for y in outputs])
             for i, result in enumerate(results):
                 if has_derivative(result._data.dtype):
                     result._node = node
-                    result._number = i
+                    result._meta = meta = Meta()
+                    meta.number = i
         if plan:
             node.saved = saved_values(plan, operands, nodes, results)
-        if fits and not (by_shape and one_dtype and all_of_shape(found.shape, infos, nodes)):
+        if fits and not (by_shape and one_dtype and all_of_shape(outputs.shape, infos, nodes)):
             node.get_extras().fit = tuple([None if i is NO_INFO else i for i in infos])
         if numbers is not None:
             node.get_extras().next_numbers = tuple(numbers)

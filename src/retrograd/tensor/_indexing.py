@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from retrograd import arrays
-from retrograd._modes import modes
+from retrograd._modes import modes, switch
 from retrograd.arrays import dtypes
 from retrograd.autograd._wrap import wrap
 from retrograd.ops import copies, linear
@@ -202,7 +202,7 @@ def getitem(self: Tensor, index: Any) -> Any:
         return one_element(self, 0, index)
     if kind is slice:
         return one_slice(self, 0, index)
-    if modes.levels and (steps := two_steps(index)) is not None:
+    if switch.active and modes.levels and (steps := two_steps(index)) is not None:
         return getitem(getitem(self, steps[0]), steps[1])
     view, where = split_index(self, index)
     if where is None:
@@ -212,7 +212,7 @@ def getitem(self: Tensor, index: Any) -> Any:
 
 def setitem(self: Tensor, index: Any, value: Any) -> None:
     """``self[index] = value``, written into memory and recorded in the graph."""
-    if modes.levels and (steps := two_steps(index)) is not None:
+    if switch.active and modes.levels and (steps := two_steps(index)) is not None:
         chosen = getitem(self, steps[0])
         setitem(chosen, steps[1], value)
         index, value = steps[0], chosen

@@ -101,13 +101,12 @@ def _layer_norm_rule(
 ) -> Any:  # fmt: skip
     if g[1] is not None or g[2] is not None:  # the mean and the scale, which users do not see
         return NotImplemented
-    rows, vectors = _as_rows(len(normalized_shape), (g[0], input), (weight,))
-    mean, scale = (arrays.reshape(s, (len(rows[1]), 1)) for s in (result1, result2))
-    result: Sequence[Any] = arrays.normalizing.norm_rows_gradients(
-        rows[0], rows[1], vectors[0], mean, scale, needs
-    )
-    if rows[1] is input:
-        return result
+    (of_rows, rows), (vector,) = _as_rows(len(normalized_shape), (g[0], input), (weight,))
+    gradients = arrays.normalizing.norm_rows_gradients
+    if rows is input:
+        return gradients(of_rows, rows, vector, result1, result2, needs)
+    mean, scale = (arrays.reshape(s, (len(rows), 1)) for s in (result1, result2))
+    result = gradients(of_rows, rows, vector, mean, scale, needs)
     shapes = (input.shape, normalized_shape, normalized_shape)
     return [x if x is None else arrays.reshape(x, s) for x, s in zip(result, shapes, strict=True)]
 

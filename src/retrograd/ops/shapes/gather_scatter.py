@@ -252,8 +252,9 @@ def _of_rank(rank: int, index: Any, *sources: Any) -> tuple[Any, ...]:
     """An index and what it places. PyTorch takes an empty index of any rank and dtype, as one that
     places nothing; it, and what it might have placed, are brought to the rank they should have."""
     rank = max(rank, 1)
-    fits = all(raw(x).ndim == rank for x in (index, *sources)) and is_index(raw(index))
-    if raw(index).size or fits:
+    if raw(index).size or (
+        is_index(raw(index)) and all(raw(x).ndim == rank for x in (index, *sources))
+    ):
         return (index, *sources)
     nothing = (0,) * rank
     flat = [linear.reshape(src, (numel(src.shape),)) for src in sources]
