@@ -492,3 +492,25 @@ def test_a_long_chain_of_small_operations_is_not_fused() -> None:
     assert step.options() == {"xla_disable_hlo_passes": "fusion"}
     step.program.lines = step.program.lines[:-1]
     assert step.options() is None  # a shorter one is
+
+
+def test_long_loops_are_compiled_as_loops(monkeypatch: pytest.MonkeyPatch) -> None:
+    layer = nn.LSTM(3, 4, num_layers=2)
+    x = array(60, 2, 3)
+    lengths = []
+
+    def scan(body: Any, start: Any, rows: Any, **options: Any) -> Any:
+        lengths.append(len(rows[0]))
+        return jax_scan(body, start, rows, **options)
+
+    jax_scan = jax.lax.scan
+    monkeypatch.setattr(jax.lax, "scan", scan)
+
+    def step(x: Any) -> Any:
+        layer.zero_grad()
+        value = layer(x)[0].pow(2).sum()
+        value.backward()
+        return value, *[p.grad for p in layer.parameters()]
+
+    both(step, x)
+    assert lengths == [59, 59, 59, 59]  # the first step of each layer, and the last, differ

@@ -3,7 +3,6 @@ are results of a branch or a body, too: all of them must hold."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import jax.numpy as jnp
@@ -14,21 +13,26 @@ from retrograd.compiler._program import Line, Program
 from retrograd.compiler.xla._table import aside, lowering, trust
 
 
-def _function(program: Program) -> Callable[..., tuple[Any, Any]]:
+class _Function:
     """A program in the words of JAX: its outputs, and whether they are to be trusted."""
-    from retrograd.compiler.xla._executable import run_line
 
-    def run(*values: Any) -> tuple[Any, Any]:
+    def __init__(self, program: Program) -> None:
+        self.program = program
+        self.in_doubt = False  # whether lowerings inside have stated conditions
+
+    def __call__(self, *values: Any) -> tuple[Any, Any]:
+        from retrograd.compiler.xla._executable import run_line
+
+        program = self.program
         known = dict(zip(program.inputs, values, strict=True))
         with aside() as conditions:
             for line in program.lines:
                 run_line(line, known)
+        self.in_doubt = self.in_doubt or bool(conditions)
         holds = jnp.asarray(True)
         for condition in conditions:
             holds = holds & jnp.all(condition)
         return tuple([jnp.asarray(known.get(v, v.constant)) for v in program.outputs]), holds
-
-    return run
 
 
 def _is_true(x: Any) -> Any:
@@ -37,16 +41,17 @@ def _is_true(x: Any) -> Any:
 
 @lowering("branch")
 def _branch(pred: Any, *args: Any, line: Line) -> Any:
-    yes, no = map(_function, line.operation.programs)
+    yes, no = map(_Function, line.operation.programs)
     found, holds = lax.cond(_is_true(pred), yes, no, *args)
-    trust(holds)
+    if yes.in_doubt or no.in_doubt:
+        trust(holds)
     return found
 
 
 @lowering("while_loop")
 def _while_loop(*args: Any, line: Line) -> Any:
     operation: While = line.operation
-    condition, body = map(_function, operation.programs)
+    condition, body = map(_Function, operation.programs)
     rest = args[operation.carried :]
 
     def is_going(state: Any) -> Any:
@@ -61,14 +66,15 @@ def _while_loop(*args: Any, line: Line) -> Any:
 
     start = tuple(map(jnp.asarray, args[: operation.carried]))
     found, holds = lax.while_loop(is_going, step, (start, jnp.asarray(True)))
-    trust(holds & condition(*found, *rest)[1])
+    if condition.in_doubt or body.in_doubt:
+        trust(holds & condition(*found, *rest)[1])
     return found
 
 
 @lowering("scan")
 def _scan(*args: Any, line: Line) -> Any:
     operation: Scan = line.operation
-    body = _function(operation.programs[0])
+    body = _Function(operation.programs[0])
     start, end = operation.carried, operation.carried + operation.sliced
 
     def step(state: Any, slices: Any) -> Any:
@@ -78,5 +84,6 @@ def _scan(*args: Any, line: Line) -> Any:
 
     first = tuple(map(jnp.asarray, args[:start])), jnp.asarray(True)
     (values, holds), results = lax.scan(step, first, args[start:end], reverse=operation.reverse)
-    trust(holds)
+    if body.in_doubt:
+        trust(holds)
     return (*values, *results)

@@ -5,6 +5,7 @@ How arrays go in and come out is in ``_calling.py``. What the caller holds is ne
 
 from __future__ import annotations
 
+import functools
 import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -21,6 +22,7 @@ from retrograd.compiler.xla._calling import Calling, in_order, strides_of
 from retrograd.compiler.xla._elementwise import to_dtype
 from retrograd.compiler.xla._memory import block_of, inverse, memory_order
 from retrograd.compiler.xla._narrow import PRODUCTS, ROUNDING, Narrow
+from retrograd.compiler.xla._rolling import LEAST_LINES, rolled
 from retrograd.compiler.xla._stages import Stage, stages_of
 from retrograd.compiler.xla._table import LOWERINGS, ON_HOST, doubts, lowered
 from retrograd.compiler.xla._updates import UPDATE, Numbers, with_numbers
@@ -160,11 +162,20 @@ class Compiled:
         """Options of XLA's compiler. In a long chain of operations on small arrays, such as a loop
         over a hundred steps, each fused loop would compute much of the chain before it again: the
         time to compile grows with the square of the length, and there is little to gain."""
-        lines = self.program.lines
+        lines = self.rolled.lines
         if len(lines) < MANY_LINES or jax.default_backend() != "cpu":
             return None
         moved = sum([v.nbytes for line in lines for v in line.outputs])
         return {"xla_disable_hlo_passes": "fusion"} if moved < SMALL * len(lines) else None
+
+    @functools.cached_property
+    def rolled(self) -> Program:
+        """The program as XLA gets to see it: on a CPU, with loops in place of repeated lines. On
+        a GPU each step of a loop waits for the one before, and lines that do not depend on each
+        other run side by side."""
+        if len(self.program.lines) < LEAST_LINES or jax.default_backend() != "cpu":
+            return self.program
+        return rolled(self.program, (*self.program.outputs, *self.leading))
 
     def trace(self, *values: Any) -> tuple[Any, ...]:
         """The program in the words of JAX, for values that stand for its inputs."""
@@ -174,7 +185,7 @@ class Compiled:
     def evaluated(self, values: Sequence[Any]) -> tuple[dict[Var, Any], list[Any]]:
         """The values of all variables in the words of JAX, and, if that is not certain, whether
         they are to be trusted."""
-        program = self.program
+        program = self.rolled
         known: dict[Var, Any] = {}
         for v, order, x in zip(program.inputs, self.orders, values, strict=False):
             known[v] = x if order is None else jnp.transpose(x, inverse(order))
