@@ -185,6 +185,15 @@ def test_options_that_differ_are_no_loop() -> None:
     assert not scans(same(program_of(function, array(3))))
 
 
+def test_a_long_chain_of_slices() -> None:
+    def tail(x: Any) -> Any:
+        for _ in range(1500):
+            x = x[1:]
+        return x * 2
+
+    same(program_of(tail, array(1510)))
+
+
 def test_short_programs_stay_as_they_are() -> None:
     def function(x: Any) -> Any:
         for _ in range(2 * LEAST_COUNT):

@@ -17,6 +17,7 @@ from retrograd.compiler._program import Line, Program, Var
 from retrograd.compiler._tiles import Tile
 
 MOST_OPERATIONS = 5  # in one statement
+MOST_NESTED = 10  # lines inside of each other, views included: a reader can follow no more
 # Bytes from which on it pays to name memory for a result, and to free it early: below, NumPy keeps
 # freed memory at hand itself, and a keyword takes longer to read than that.
 WORTHWHILE = 1 << 15
@@ -35,13 +36,14 @@ class Statements:
         lines = list(lines)
         self.nested: dict[Var, Line] = {}
         self._sizes: dict[Line, int] = {}
+        depths: dict[Line, int] = {}
         made_by = {v: line for line in lines for v in line.outputs}
         inputs = {line: line.inputs for line in lines}
         uses = Counter([v for line in lines for v in inputs[line]])
         uses.update(program.outputs)
         runs = runs_of(lines)
         for line in lines:
-            size = 0 if line.operation.view else 1
+            size, depth = (0 if line.operation.view else 1), 1
             written = [line.args[position] for position in line.writes]
             outermost = inputs[line]
             if isinstance(line.operation, Branch):
@@ -54,10 +56,13 @@ class Statements:
                     continue
                 if runs[inner] != runs[line] and not inner.operation.view:
                     continue
-                if size + self._sizes[inner] <= MOST_OPERATIONS:
+                if (
+                    size + self._sizes[inner] <= MOST_OPERATIONS and depths[inner] < MOST_NESTED
+                ):  # fmt: skip
                     size += self._sizes[inner]
+                    depth = max(depth, depths[inner] + 1)
                     self.nested[v] = inner
-            self._sizes[line] = size
+            self._sizes[line], depths[line] = size, depth
         inside = set(self.nested.values())
         self.lines = [line for line in lines if line not in inside]
 

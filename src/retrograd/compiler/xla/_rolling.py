@@ -98,18 +98,19 @@ def reordered(lines: Sequence[Line]) -> list[Line]:
             rest.append(line)
     results: list[Line] = []
 
-    def put(line: Line) -> None:
-        results.append(line)
-        for v in line.outputs:
-            for part in parts.get(v, ()):
-                put(part)
+    def put(lines: Sequence[Line]) -> None:
+        """Append lines, each followed by the parts that are taken of its outputs."""
+        waiting = [*reversed(lines)]
+        while waiting:
+            line = waiting.pop()
+            results.append(line)
+            for v in reversed(line.outputs):
+                waiting += reversed(parts.get(v, ()))
 
-    for v in parts:
+    for v, taken in parts.items():
         if v not in made:
-            for part in parts[v]:
-                put(part)
-    for line in rest:
-        put(line)
+            put(taken)
+    put(rest)
     return [*results, *last]
 
 
