@@ -44,17 +44,17 @@ class Slot(NamedTuple):
 
 
 class Found(NamedTuple):
-    """A loop: lines ``start`` to ``start + period * count``, and the slots of the lines of one
+    """A loop: lines ``start`` to ``start + period * times``, and the slots of the lines of one
     repetition."""
 
     start: int
     period: int
-    count: int
+    times: int
     slots: list[list[Slot]]
 
     @property
     def end(self) -> int:
-        return self.start + self.period * self.count
+        return self.start + self.period * self.times
 
 
 def rolled(program: Program, outputs: Sequence[Var]) -> Program:
@@ -374,10 +374,10 @@ class Writer:
         stacks = [self.stacked(column[::-1] if reverse else column) for column in columns]
         if not stacks:  # only to say how often
             body.slices.append(Slot("slice", ()))
-            stacks.append(counter(loop.count))
+            stacks.append(counter(loop.times))
         kept = self.kept(loop, body)
-        results = [Stack(self.output(loop, 0, place), loop.count) for place in kept]
-        last = [self.output(loop, loop.count - 1, key[0]) for _, key in body.carried]
+        results = [Stack(self.output(loop, 0, place), loop.times) for place in kept]
+        last = [self.output(loop, loop.times - 1, key[0]) for _, key in body.carried]
         scan = Scan(body.program(kept), len(first), len(stacks), reverse)
         args = (*first, *stacks, *[x.key for x in body.invariants])
         head = self.source[loop.start]
@@ -386,8 +386,8 @@ class Writer:
         self.lines.append(Line(outputs, scan, args, {}, True, head.place, head.backward))
         self.defined.update(last)
         for place, stack in zip(kept, results, strict=True):
-            for k in range(loop.count):
-                row = loop.count - 1 - k if reverse else k
+            for k in range(loop.times):
+                row = loop.times - 1 - k if reverse else k
                 self.rows[self.output(loop, k, place)] = stack, row
 
     def output(self, loop: Found, repetition: int, place: Place) -> Var:
@@ -400,7 +400,7 @@ class Writer:
         results = []
         for j, line in enumerate(self.source[loop.start : loop.start + loop.period]):
             for k in range(len(line.outputs)):
-                count = loop.count - ((j, k) in carried)
+                count = loop.times - ((j, k) in carried)
                 uses = [self.last_use.get(self.output(loop, i, (j, k)), 0) for i in range(count)]
                 if max(uses) >= loop.end:
                     results.append((j, k))
