@@ -57,7 +57,7 @@ CONJ = "conj() computes its result, as documented"
 LAYOUT = "how such results lie in memory, as documented"
 _LAYOUT = (
     r"qr\(|svd|eigh?\(|cholesky|solve|inv\(|lu_factor|linalg|_polynomial_|einsum|fft|rot90|"
-    r"permute|\.T\b|transpose|\.mT|\.t_?\(|flip|movedim|expand"
+    r"permute|\.T\b|transpose|\.mT|\.t_?\(|flip|movedim|expand|swap(axes|dims)|moveaxis"
 )
 _SINGULAR = "singular|not positive-definite|not have full rank|failed to converge"
 _FLAT = r"\b[tcx]\w*\.(reshape|flatten|ravel|contiguous)\("
@@ -300,7 +300,7 @@ MEANT = [
           program=r"(c?elu|sinc|prod)\([\s\S]*(/|pow|inf)[\s\S]*(backward|autograd\.grad)"),
     Known("an infinite gradient times a derivative of 0", VALUES, ours="nan",
           program=r"(sinc|prelu|logcumsumexp|cumprod|prod)\([\s\S]*"
-                  r"(/|pow|inf|lgamma|hypot|acosh?\(|asin\()"),
+                  r"(/|pow|inf|lgamma|hypot|acosh?\(|asin\(|addcdiv)"),
     Known("factors of a product that has not full rank", VALUES, theirs="nan",
           program=r"(bmm|@|mm)[\s\S]*(lu|lu_factor(_ex)?|inv_ex)\("),
     Known("the derivative of tanh has few digits where the result is 1 but for rounding", VALUES,

@@ -262,6 +262,8 @@ WRONG: list[dict[str, Any]] = [
     values("which infinities of a Fourier transform meet is a matter of the order",
            r"fft\.[\s\S]*|stft", theirs="inf|nan"),
     {"why": "pivots that are none", "kinds": ("shape",), "line": "lu_unpack"},
+    values("second derivatives of svd where a singular value is 0 but for rounding",
+           r"(cat|stack|expand|repeat)\([\s\S]*svd\([\s\S]*(hessian|jvp|jacfwd)"),
     {"why": SIGNS, "kinds": ("values",), "line": r"svd\(|pca_lowrank", "what": r"\[[02]\]$"},
     {"why": SIGNS, "kinds": ("values",), "line": r"eigh?\(", "what": r"\[1\]$"},
     {"why": SIGNS, "kinds": ("values", "gradient"), "line": r"^(?!.*(svd|eigh?|pca_lowrank)\()",
@@ -355,6 +357,10 @@ WRONG: list[dict[str, Any]] = [
           line="index_put"),
     values("PyTorch's powers of a complex zero are NaN, although 0 ** 0 is 1 if the exponent is a "
            "number", r"(zero|logical_not)_\(\)[\s\S]*(\*\*|pow)", theirs="nan"),
+    values("a product that is 0 by underflow: its gradient is the result divided by the factor, as "
+           "in PyTorch without transforms", r"float16[\s\S]*prod\([\s\S]*func\."),
+    values("PyTorch's tangents of products multiply NaN by constants whose tangent is 0",
+           r"nan[\s\S]*einsum[\s\S]*(jvp|jacfwd|hessian)", theirs="nan"),
     values("derivatives of eigh where eigenvalues repeat",
            r"eig(vals)?h\([\s\S]*(jvp|jacfwd|hessian)", theirs="nan"),
     values("PyTorch's tangents of eigenvectors take a direction as it is, its gradients only the "
@@ -391,10 +397,11 @@ WRONG: list[dict[str, Any]] = [
           "returns multiple views", line=r"argsort|isfinite"),
     error("PyTorch's gradient of an expanded tensor that was written shares memory",
           "more than one element of the written-to",
-          program=r"(expand|broadcast_tensors)\([\s\S]*backward"),
+          program=r"(expand|broadcast_tensors|meshgrid)\([\s\S]*backward"),
     error("PyTorch's pooling and nonzero give indices that are views", "created in no_grad",
           program="max_pool|nonzero"),
-    error("PyTorch's results of jvp are views", "Can't detach views", program=r"func\.jvp"),
+    error("PyTorch's results of jvp and vmap are views", "Can't detach views",
+          program=r"func\.(jvp|vmap)"),
     values("PyTorch's multi_margin_loss multiplies infinity by 0", "multi_margin_loss",
            theirs="nan"),
     error("PyTorch's gradient of an adaptive pool refuses what has no elements",

@@ -242,3 +242,58 @@ def test_a_constant_of_two_levels_is_written_outside_of_them() -> None:
     func = retrograd.func
     moved = func.jvp(lambda x: func.jvp(largest, (x,), (x,))[1], (x,), (x,))
     assert [part.tolist() for part in moved] == [[3.0, 25.0], [3.0, 25.0]]
+
+
+INDEXED = {
+    "masked_select": lambda x, mask: x.masked_select(mask),
+    "index_select": lambda x, i: x.index_select(0, i),
+    "index_add": lambda x, i: x.index_add(0, i, x[2:]),
+    "index_copy": lambda x, i: x.index_copy(0, i, x[2:]),
+    "index_fill": lambda x, i: x.index_fill(0, i, x[3]),
+    "gather": lambda x, i: x.gather(0, i),
+    "take": lambda x, i: x.take(i),
+    "put": lambda x, i: x.put(i, x[2:]),
+    "embedding": lambda x, i: retrograd.nn.functional.embedding(i, x.reshape(4, 1)),
+    "embedding_bag": lambda x, i: retrograd.nn.functional.embedding_bag(
+        i.reshape(1, 2), x.reshape(4, 1), mode="sum"
+    ),
+}
+WAYS_TO_A_HISTORY = {
+    "vmap": lambda f, x: retrograd.func.vmap(f)(x),
+    "vmap grad": lambda f, x: retrograd.func.vmap(
+        retrograd.func.grad(lambda row: f(row).pow(3).sum())
+    )(x),
+    "jvp": lambda f, x: retrograd.func.jvp(f, (x[0],), (x[1],))[1],
+    "vjp": lambda f, x: (lambda y, pull: pull(y.detach() * x[0, 1])[0])(
+        *retrograd.func.vjp(f, x[0].detach())
+    ),
+    "second pass": lambda f, x: (lambda leaf: retrograd.autograd.grad(
+        (y := f(leaf)), leaf, y.detach() * x[0, 1], create_graph=True
+    )[0])(x[0].detach().requires_grad_()),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("way", WAYS_TO_A_HISTORY)
+@pytest.mark.parametrize("name", INDEXED)
+def test_an_index_that_is_written_later_changes_no_gradient(name: str, way: str) -> None:
+    """The gradient is the same as without the write, or the error says that it cannot be."""
+
+    def gradient(write: bool) -> Any:
+        x = retrograd.arange(1.0, 9, dtype=retrograd.float64).reshape(2, 4).requires_grad_()
+        of_mask = name == "masked_select"
+        index = retrograd.tensor([True, False, True, False] if of_mask else [0, 1])
+        y = WAYS_TO_A_HISTORY[way](lambda row: INDEXED[name](row, index), x)
+        if write:
+            index.copy_(~index if of_mask else 3 - index)
+        y.pow(2).sum().backward()
+        return x.grad
+
+    try:
+        found = gradient(write=True).tolist()
+    except RuntimeError as error:
+        found = str(error).partition(": ")[0]
+    noticed = (
+        "one of the variables needed for gradient computation has been modified by an inplace "
+        "operation"
+    )
+    assert found in (noticed, gradient(write=False).tolist())

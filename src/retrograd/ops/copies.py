@@ -9,7 +9,7 @@ from retrograd import arrays
 from retrograd.arrays import Raw
 from retrograd.ops._arguments import element
 from retrograd.ops._dims import broadcast
-from retrograd.ops._lifted import Lifted
+from retrograd.ops._lifted import Lifted, TensorLike
 from retrograd.ops._operation import Constant, Linear, constant, elementwise, linear, raw
 
 
@@ -37,6 +37,15 @@ clone = elementwise(
     "clone", arrays.copy, lambda g: g, rearranges=True,
     words="A copy passes the gradient unchanged.",
 )  # fmt: skip
+
+
+def index_for(index: Any, *operands: Any) -> Any:
+    """The raw value of an index or mask, as an option of an operation on ``operands``. Where that
+    may be recorded it is a copy: nodes do not notice when what an option came from is written."""
+    may_be_recorded = any([isinstance(x, (TensorLike, Lifted)) for x in operands])
+    return clone(raw(index)) if may_be_recorded else raw(index)
+
+
 zeros_like: Constant = constant(
     "zeros_like", lambda self: arrays.zeros_like(self), batch="leading"
 )

@@ -430,7 +430,7 @@ gather: Linear = Linear(
     "gather",
     lambda self, index, dim: arrays.sorting.gather(self, index, dim), inputs=("self", "index"),
     rules={"self": lambda g, index, shape, dim:
-           scatter_zeros(g, shape=tuple(shape), dim=dim, indices=raw(index))},
+           scatter_zeros(g, shape=tuple(shape), dim=dim, indices=copies.index_for(index, g))},
     words="Each gathered element gets its gradient; if it was gathered several times, the sum.",
 )  # fmt: skip
 scatter_zeros: Linear = linear(

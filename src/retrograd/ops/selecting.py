@@ -14,7 +14,7 @@ from retrograd.ops._batching_declarations import AllElements, Dims
 from retrograd.ops._operation import Selecting, Selection, composite, constant, raw
 from retrograd.ops._words import EXTREME, PICKED
 from retrograd.ops.comparisons import eq, isnan, logical_and, logical_or
-from retrograd.ops.copies import to_dtype, zeros_like
+from retrograd.ops.copies import index_for, to_dtype, zeros_like
 from retrograd.ops.piecewise import where
 
 # -- tangents ----------------------------------------------------------------------------------
@@ -97,7 +97,7 @@ amin_dim = Selecting(
 
 
 def _gathered(t: Any, indices: Any, dim: int) -> Any:
-    index_array, shape = raw(indices), tuple(t.shape)
+    index_array, shape = index_for(indices, t), tuple(t.shape)
     if len(index_array.shape) == len(shape):
         return linear.gather(t, index_array, dim=dim) if shape else t
     result = linear.gather(t, linear.kept(index_array, shape, (dim,)), dim=dim)
@@ -106,7 +106,7 @@ def _gathered(t: Any, indices: Any, dim: int) -> Any:
 
 def scattered(g: Any, indices: Any, shape: Any, dim: int) -> Any:
     """All of the gradient goes to the elements that were chosen."""
-    selected, index_array = g[0], raw(indices)
+    selected, index_array = g[0], index_for(indices, g[0])
     if not shape:
         return selected
     if len(index_array.shape) < len(shape):

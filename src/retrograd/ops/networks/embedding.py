@@ -19,7 +19,7 @@ from retrograd.ops._operation import linear as declare
 from retrograd.ops._public import public
 from retrograd.ops._sections import like
 from retrograd.ops.comparisons import gt, logical_and, ne
-from retrograd.ops.copies import to_dtype, zeros_like
+from retrograd.ops.copies import index_for, to_dtype, zeros_like
 from retrograd.ops.elementwise import add
 from retrograd.ops.piecewise import clamp, where
 from retrograd.ops.pointwise.division import remainder
@@ -148,7 +148,7 @@ def _embedding_rule(
             flat, rows = flat[kept], linear.index(rows, where=(kept,))
         return _sparse_rows(rows, flat, shape, scale_grad_by_freq)
     return add_rows(
-        g, indices=raw(indices), rows=shape[0], padding_idx=padding_idx,
+        g, indices=index_for(indices, g), rows=shape[0], padding_idx=padding_idx,
         scale_grad_by_freq=scale_grad_by_freq,
     )  # fmt: skip
 
@@ -354,7 +354,7 @@ def _bag_by_weight(
 ) -> Any:  # fmt: skip
     g = g[0]
     index_array, members, factors = _members(
-        raw(indices), raw(result1), per_sample_weights, padding_idx
+        index_for(indices, g), index_for(result1, g), per_sample_weights, padding_idx
     )
     if mode == _MODES["mean"]:
         sizes = linear.unsqueeze(to_dtype(raw(result2), dtype=raw(g).dtype), dim=1)
@@ -373,8 +373,8 @@ def _bag_by_weight(
 def _bag_by_factors(
     g: Any, weight: Any, indices: Any, offsets: Any, result1: Any, padding_idx: Padding
 ) -> Any:
-    index_array = raw(indices)
-    result = linear.index(g[0], where=(raw(result1),)) * linear.index(weight, where=(index_array,))
+    index_array, numbers = index_for(indices, g[0]), index_for(result1, g[0])
+    result = linear.index(g[0], where=(numbers,)) * linear.index(weight, where=(index_array,))
     result = linear.sum_dim(result, dim=(1,), keepdim=False)
     if padding_idx == -1:
         return result
@@ -412,12 +412,13 @@ def _if_filled(x: Any, sizes: Any) -> Any:
 
 
 def _gather_largest(t: Any, result2: Any, result3: Any) -> Any:
-    return _if_filled(linear.gather(t, raw(result3), dim=0), result2)
+    return _if_filled(linear.gather(t, index_for(result3, t), dim=0), result2)
 
 
 def _scatter_largest(g: Any, result2: Any, result3: Any, shape: Sequence[int]) -> Any:
     result = _if_filled(g[0], result2)
-    return linear.scatter_zeros(result, shape=tuple(shape), dim=0, indices=raw(result3))
+    indices = index_for(result3, result)
+    return linear.scatter_zeros(result, shape=tuple(shape), dim=0, indices=indices)
 
 
 _BAG: dict[str, Any] = {

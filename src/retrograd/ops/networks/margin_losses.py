@@ -12,7 +12,7 @@ from retrograd.ops._operation import composite, raw
 from retrograd.ops._public import public
 from retrograd.ops._refusals import kernel, without_complex_history
 from retrograd.ops.comparisons import eq, gt, logical_and, logical_not
-from retrograd.ops.copies import to_dtype, zeros_like
+from retrograd.ops.copies import index_for, to_dtype, zeros_like
 from retrograd.ops.elementwise import exp, log1p
 from retrograd.ops.linear import cumsum, gather, index, reshape, sum_dim, unsqueeze
 from retrograd.ops.networks.losses import (
@@ -96,7 +96,7 @@ def _multi_margin(
     lack = _above_zero(margin - right + scores, logical_not(_is_class(target, classes)))
     losses = sum_dim(lack if p == 1 else lack * lack, dim=(last,), keepdim=False) / classes
     if weight is not None:
-        losses = losses * index(weight, where=(raw(target),))
+        losses = losses * index(weight, where=(index_for(target, weight),))
     return reduced(losses, reduction)
 
 

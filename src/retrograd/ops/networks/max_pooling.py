@@ -15,6 +15,7 @@ from retrograd.ops._operation import linear as declare
 from retrograd.ops._public import public
 from retrograd.ops._refusals import kernel
 from retrograd.ops._words import POOL
+from retrograd.ops.copies import index_for
 from retrograd.ops.networks._pools import (
     ADAPTIVE,
     Sizes,
@@ -66,11 +67,12 @@ def _put_maxima(
 ) -> Any:
     apart = all(s > d * (k - 1) for k, s, d in zip(kernel_size, stride, dilation, strict=True))
     sizes = tuple(self.shape[-len(stride) :])
-    return put_in_images(g[0], self, indices=raw(result1), sizes=sizes, distinct=apart)
+    indices = index_for(result1, g[0])
+    return put_in_images(g[0], self, indices=indices, sizes=sizes, distinct=apart)
 
 
 def _take_maxima(t: Any, result1: Any, kernel_size: Sizes) -> Any:
-    return take_in_images(t, indices=raw(result1), ndim=len(kernel_size))
+    return take_in_images(t, indices=index_for(result1, t), ndim=len(kernel_size))
 
 
 def _largest(name: str, forward: Any, selection: Selection) -> Selecting:
@@ -101,7 +103,8 @@ def _adaptive_max_pool(self: Raw, output_size: Sizes) -> tuple[Raw, Raw]:
 
 def _put_adaptive_maxima(g: Any, self: Any, result1: Any, output_size: Sizes) -> Any:
     sizes = tuple(self.shape[-len(output_size) :])
-    return put_in_images(g[0], self, indices=raw(result1), sizes=sizes, distinct=False)
+    indices = index_for(result1, g[0])
+    return put_in_images(g[0], self, indices=indices, sizes=sizes, distinct=False)
 
 
 _ADAPTIVE_MAXIMA = Selection(

@@ -16,6 +16,7 @@ from retrograd.ops._operation import linear as declare
 from retrograd.ops._public import public
 from retrograd.ops._refusals import kernel
 from retrograd.ops._sections import like
+from retrograd.ops.copies import index_for
 from retrograd.ops.networks._pools import Sizes
 from retrograd.ops.networks._spatial import spatial
 from retrograd.ops.networks.max_pooling import take_in_images
@@ -34,7 +35,7 @@ MAX_UNPOOL = {
         inputs=("self", "indices"),
         rules={
             "self": lambda g, indices, output_size: take_in_images(
-                g, indices=raw(indices), ndim=len(output_size)
+                g, indices=index_for(indices, g), ndim=len(output_size)
             )
         },
         node=f"MaxUnpool{n}DBackward0", batch="leading",

@@ -26,7 +26,7 @@ from retrograd.ops._public import public
 from retrograd.ops._refusals import c_name, kernel
 from retrograd.ops._results import named_result
 from retrograd.ops.comparisons import eq, ge, le, logical_and
-from retrograd.ops.copies import clone, to_dtype, zeros_like
+from retrograd.ops.copies import clone, index_for, to_dtype, zeros_like
 from retrograd.ops.piecewise import clamp, where
 from retrograd.ops.selecting import amax_dim, amin_dim
 
@@ -65,7 +65,7 @@ def count_nonzero(input: Any, dim: Dims = None) -> Any:
 def placed(values: Any, indices: Any, dim: int, length: int) -> Any:
     """The sums of the values that go to the same place along a dimension."""
     shape = (*values.shape[:dim], length, *values.shape[dim + 1 :])
-    return linear.scatter_zeros(values, shape=shape, dim=dim, indices=raw(indices))
+    return linear.scatter_zeros(values, shape=shape, dim=dim, indices=index_for(indices, values))
 
 
 _DYNAMIC = Refused(

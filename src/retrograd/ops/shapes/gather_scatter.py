@@ -19,7 +19,7 @@ from retrograd.ops._operands import is_lifted
 from retrograd.ops._operation import Linear, Operation, TensorLike, raw
 from retrograd.ops._public import public
 from retrograd.ops.comparisons import eq, logical_and, ne
-from retrograd.ops.copies import to_dtype, zeros_like
+from retrograd.ops.copies import index_for, to_dtype, zeros_like
 from retrograd.ops.linear import gather as gather_at
 from retrograd.ops.piecewise import clamp, where
 from retrograd.ops.shapes._index_arguments import (
@@ -105,7 +105,8 @@ def _as_numbers(mask: Any, like: Any) -> Any:
 
 def _sent(values: Any, index: Any, shape: Any, dim: int) -> Any:
     """For each element how much is sent to it."""
-    return linear.scatter_zeros(values, shape=tuple(shape), dim=dim, indices=raw(index))
+    indices = index_for(index, values)
+    return linear.scatter_zeros(values, shape=tuple(shape), dim=dim, indices=indices)
 
 
 def _share(

@@ -13,7 +13,7 @@ from retrograd.ops._dims import numel, one_dim
 from retrograd.ops._operation import Composite, composite, raw
 from retrograd.ops._public import public
 from retrograd.ops.comparisons import eq, ne
-from retrograd.ops.copies import to_dtype, zeros_like
+from retrograd.ops.copies import index_for, to_dtype, zeros_like
 from retrograd.ops.piecewise import where
 from retrograd.ops.shapes._index_arguments import (
     check_in_bounds,
@@ -33,9 +33,10 @@ def _index_select(self: Raw, index: Raw, dim: int) -> Raw:
 # The definitions index a dimension, of which a scalar is given one of size 1.
 
 
-def _at(index: Any, dim: int) -> tuple[Any, ...]:
-    """The index of slices along ``dim``."""
-    return (*(slice(None),) * dim, raw(linear.reshape(index, (numel(index.shape),))))
+def _at(index: Any, dim: int, *operands: Any) -> tuple[Any, ...]:
+    """The index of slices along ``dim``, for an operation on ``operands``."""
+    flat = linear.reshape(index_for(index, *operands), (numel(index.shape),))
+    return (*(slice(None),) * dim, raw(flat))
 
 
 def _with_dim(x: Any) -> Any:
@@ -43,12 +44,12 @@ def _with_dim(x: Any) -> Any:
 
 
 def _selected(self: Any, index: Any, dim: int) -> Any:
-    result = linear.index(_with_dim(self), where=_at(index, dim))
+    result = linear.index(_with_dim(self), where=_at(index, dim, self))
     return result if self.shape else linear.reshape(result, ())
 
 
 def _added(self: Any, index: Any, size: tuple[int, ...], dim: int) -> Any:
-    where_to = _at(index, dim)
+    where_to = _at(index, dim, self)
     return linear.reshape(
         linear.index_add_zeros(_with_dim(self), shape=size or (1,), where=where_to), size
     )
@@ -57,7 +58,7 @@ def _added(self: Any, index: Any, size: tuple[int, ...], dim: int) -> Any:
 def _put_slices(self: Any, index: Any, values: Any, dim: int, accumulate: bool = False) -> Any:
     """Slices, or one value, put or added."""
     result = linear.index_put(
-        _with_dim(self), values, where=_at(index, dim), accumulate=accumulate
+        _with_dim(self), values, where=_at(index, dim, self, values), accumulate=accumulate
     )
     return result if self.shape else linear.reshape(result, ())
 

@@ -13,7 +13,7 @@ from retrograd.ops._lifted import Lifted, bare
 from retrograd.ops._operation import Composite, composite, raw
 from retrograd.ops._public import public
 from retrograd.ops._words import PADDED
-from retrograd.ops.copies import clone, to_dtype, zeros_like
+from retrograd.ops.copies import clone, index_for, to_dtype, zeros_like
 from retrograd.ops.linear import new_zeros
 from retrograd.ops.piecewise import clamp, where
 from retrograd.ops.shapes._index_arguments import check_same_dtype, tensor_argument
@@ -50,7 +50,7 @@ def _selected_by_mask(self: Any, mask: Any) -> Any:
             "Use torch.where() instead."
         )
     full = broadcast(tuple(self.shape), tuple(mask.shape)) or (1,)
-    return linear.index(_expanded(self, full), where=(raw(_expanded(mask, full)),))
+    return linear.index(_expanded(self, full), where=(_expanded(index_for(mask, self), full),))
 
 
 def _expanded(x: Any, shape: tuple[int, ...]) -> Any:

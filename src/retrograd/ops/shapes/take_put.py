@@ -12,7 +12,7 @@ from retrograd.ops._dims import numel
 from retrograd.ops._lifted import bare
 from retrograd.ops._operation import Composite, composite, raw
 from retrograd.ops._public import public
-from retrograd.ops.copies import clone
+from retrograd.ops.copies import clone, index_for
 from retrograd.ops.linear import new_zeros
 from retrograd.ops.shapes._index_arguments import (
     as_indices_or_mask,
@@ -34,7 +34,7 @@ def _put(self: Raw, index: Raw, source: Raw, accumulate: bool) -> Raw:
 
 
 def _from_positions(g: Any, index: Any, shape: Any) -> Any:
-    return linear.add_flat(g, shape=tuple(shape), positions=raw(index))
+    return linear.add_flat(g, shape=tuple(shape), positions=index_for(index, g))
 
 
 def _put_self(g: Any, index: Any, accumulate: bool) -> Any:
@@ -46,12 +46,14 @@ def _put_self(g: Any, index: Any, accumulate: bool) -> Any:
 def _put_in_order(self: Any, index: Any, source: Any, accumulate: bool) -> Any:
     flat = linear.reshape(self, (numel(self.shape),))
     values = linear.reshape(source, tuple(index.shape))
-    flat = linear.index_put(flat, values, where=(raw(index),), accumulate=accumulate)
+    where_to = (index_for(index, flat, values),)
+    flat = linear.index_put(flat, values, where=where_to, accumulate=accumulate)
     return linear.reshape(flat, tuple(self.shape))
 
 
 take_at = composite(
-    "take", lambda self, index: linear.take_positions(self, raw(index)), arrays.take_flat,
+    "take", lambda self, index: linear.take_positions(self, index_for(index, self)),
+    arrays.take_flat,
     inputs=("self", "index"), rules={"self": _from_positions}, batch="definition",
 )  # fmt: skip
 put_tensor: Composite = composite(
