@@ -14,6 +14,7 @@ import pytest
 
 import retrograd as torch
 from retrograd import nn
+from retrograd.devices import _calls, _fused
 from retrograd.nn import functional as F
 
 DEVICE = "xla:cpu"
@@ -941,6 +942,9 @@ def test_operations_that_went_wrong_on_devices_only() -> None:
     number = torch.tensor(2.0).to(DEVICE).requires_grad_()
     (number.swapdims(0, 0) * 3).backward()
     assert number.grad.item() == 3
+    at, values = torch.tensor([[1], [0]]), torch.tensor([5.0, 6.0])
+    found = torch.arange(6.0).reshape(2, 3).to(DEVICE).put(at.to(DEVICE), values.to(DEVICE))
+    assert found.tolist() == [[6, 5, 2], [3, 4, 5]]
     torch.manual_seed(3)
     there = F.gumbel_softmax(torch.linspace(-1, 1, 6).reshape(2, 3).to(DEVICE), 0.5, hard=True)
     torch.manual_seed(3)
@@ -966,3 +970,113 @@ def test_out_on_another_device_is_refused() -> None:
 def test_tensors_that_do_not_fit_are_out_of_memory(create: Any) -> None:
     with pytest.raises(torch.OutOfMemoryError, match="xla:cpu is out of memory"):
         create(1 << 50, device=DEVICE)
+
+
+def _composites() -> dict[str, Any]:
+    """Composites with fused rules, as functions of 2 x 4 x 6 numbers and 6 weights."""
+    target = torch.tensor([0, 3])
+    return {
+        "layer_norm": lambda x, w: F.layer_norm(x, (6,), w, w.sin()),
+        "layer_norm without weights": lambda x, w: F.layer_norm(x * w, (4, 6)),
+        "group_norm": lambda x, w: F.group_norm(x * w, 2),
+        "batch_norm": lambda x, w: F.batch_norm(x[0], None, None, w, w.cos(), True),
+        "attention": lambda x, w: F.scaled_dot_product_attention(x, x * w, x.sin(), is_causal=True),
+        "cdist": lambda x, w: torch.cdist(x * w, x.cos()),
+        "multi_margin_loss": lambda x, w: F.multi_margin_loss(
+            (x * w)[:, 0], target.to(x.device), reduction="none"
+        ),
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("name", _composites())
+def test_composites_with_fused_rules_are_one_call_each_way(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    f = _composites()[name]
+    x, w = torch.linspace(-2, 3, 48).reshape(2, 4, 6).sin(), torch.linspace(0.5, 2, 6)
+    weights = torch.linspace(-1, 1, f(x, w).numel()).reshape(f(x, w).shape)
+
+    def derivatives(device: str) -> list[Any]:
+        a, b, c = x.to(device).requires_grad_(), w.to(device).requires_grad_(), weights.to(device)
+        total = (f(a, b) * c).sum()
+        first = torch.autograd.grad(total, (a, b), create_graph=True)
+        again = torch.autograd.grad(sum([(g * g.detach()).sum() for g in first]), (a, b),
+                                    allow_unused=True)  # fmt: skip
+        plain = torch.autograd.grad((f(a, b) * c).sum(), (a, b))
+        scalar = lambda x, w: (f(x, w) * c).sum()
+        pushed = torch.func.jvp(scalar, (a.detach(), b.detach()), (a.cos().detach(), b.detach()))
+        scales = torch.tensor([0.5, 1.5]).to(device)
+        batch = torch.func.vmap(torch.func.grad(lambda s: scalar(a.detach() * s, b.detach())))
+        return [total, *first, *again, *plain, *pushed, batch(scales)]
+
+    for here, there in zip(derivatives("cpu"), derivatives(DEVICE), strict=True):
+        assert (here is None) == (there is None)
+        if here is not None:
+            np.testing.assert_allclose(there.tolist(), here.tolist(), rtol=2e-4, atol=2e-5)
+
+
+@pytest.mark.parametrize("name", ["layer_norm", "attention"])
+def test_calls_of_a_composite_with_fused_rules(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    f = {
+        "layer_norm": lambda x: F.layer_norm(x, (3,)),
+        "attention": lambda x: F.scaled_dot_product_attention(x, x, x),
+    }[name]
+    x = torch.linspace(-1, 1, 24).reshape(1, 2, 4, 3).to(DEVICE).requires_grad_()
+    seed = torch.ones_like(x)
+    torch.autograd.grad(f(x), x, seed)
+    calls: list[str] = []
+    for kind in (_calls.Call, _fused.Fused):
+        monkeypatch.setattr(kind, "__call__", _counted(kind.__call__, calls))
+    y = f(x)
+    assert len(calls) == 1
+    torch.autograd.grad(y, x, seed)
+    # One call of the rules, and sums of the gradients of one leaf given three times.
+    assert len(calls) == {"layer_norm": 2, "attention": 4}[name]
+
+
+def _counted(call: Any, calls: list[str]) -> Any:
+    def counted(self: Any, *args: Any) -> Any:
+        calls.append(type(self).__name__)
+        return call(self, *args)
+
+    return counted
+
+
+def test_numbers_are_put_on_a_device_once() -> None:
+    x = torch.tensor([1.0, -2.0], dtype=torch.float64).to(DEVICE)
+    for number in (0.1, 1e300, float("inf"), 0.0, -0.0, float("nan"), 0.0):
+        found = (x * number).tolist()
+        assert repr(found) == repr([number, -2.0 * number])
+    before = len(_calls._numbers)
+    for _ in range(3):
+        assert ((x.float() * 0.1).dtype, (x * 0.1).tolist()[0]) == (torch.float32, 0.1)
+    assert len(_calls._numbers) == before
+
+
+def test_views_of_views_are_found_again() -> None:
+    for _ in range(2):
+        x = torch.arange(24.0).reshape(2, 3, 4).to(DEVICE)
+        y = x.transpose(0, 2)[1:, :, 0]
+        assert (y.stride(), y.storage_offset()) == ((1, 4), 1)
+        first, second = y.split([1, 2])
+        second.mul_(-1)
+        x[0, 0, 3] = 50
+        assert y.tolist() == [[1, 5, 9], [-2, -6, -10], [50, -7, -11]]
+        assert first.tolist() == [[1, 5, 9]]
+        assert (second + y[:2]).tolist() == [[-1, -1, -1], [48, -13, -21]]
+
+
+def test_running_statistics_follow_the_cpu() -> None:
+    found = {}
+    for device in ("cpu", DEVICE):
+        torch.manual_seed(0)
+        norm = nn.BatchNorm1d(3).to(device)
+        x = torch.linspace(-1, 2, 12).sin().reshape(4, 3).to(device).requires_grad_()
+        for _ in range(3):
+            (norm(x) * x.cos()).sum().backward()
+        norm.eval()
+        (norm(x) * x).sum().backward()
+        found[device] = [t.tolist() for t in (x.grad, norm.weight.grad, norm.running_mean,
+                                              norm.running_var)]  # fmt: skip
+    for here, there in zip(found[DEVICE], found["cpu"], strict=True):
+        np.testing.assert_allclose(here, there, rtol=1e-4, atol=1e-6)

@@ -164,3 +164,8 @@ def test_the_device_of_new_tensors_is_of_a_thread() -> None:
 def test_devices_are_pickled() -> None:
     place = retrograd.device("cuda:3")
     assert pickle.loads(pickle.dumps(place)) == place
+
+
+def test_index_put_on_meta_has_the_shape_of_what_is_written() -> None:
+    x, at = retrograd.empty(6, device="meta"), retrograd.tensor([[1], [0]]).to("meta")
+    assert x.index_put((at,), retrograd.empty(2, 1, device="meta")).shape == (6,)  # as in PyTorch

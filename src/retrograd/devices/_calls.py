@@ -13,7 +13,7 @@ from retrograd.compiler._program import Line, Step, Var
 from retrograd.compiler._tracing import SIZED_BY_VALUES
 from retrograd.devices import _pending, _platforms
 from retrograd.devices._signatures import keys_of, place_in
-from retrograd.devices._values import DeviceValue, Kind, Memory, find_kind, marked, seen
+from retrograd.devices._values import DeviceValue, Kind, Memory, acts_once, find_kind, marked, seen
 from retrograd.ops._lifted import Lifted, raw
 from retrograd.ops._meta_device import result_of
 from retrograd.ops._operation import TABLE, Operation, TensorLike
@@ -44,7 +44,7 @@ class Given:
 class Call:
     """An operation, compiled for one signature."""
 
-    __slots__ = ("expects", "function", "in_doubt", "kinds", "operation", "several")
+    __slots__ = ("expects", "function", "in_doubt", "kinds", "numbers", "operation", "several")
 
     def __init__(self, operation: Any, args: Any, options: dict[str, Any], flat: list[Any]) -> None:
         from retrograd.compiler.xla import _table
@@ -62,6 +62,9 @@ class Call:
         given = _taken_apart(list(args), counter, operation.name in TAKES_NUMBERS)
         named = _taken_apart(options, counter, operation.name in TAKES_NUMBERS)
         vars_ = [Var("y", y) for y in results]
+        # On a mesh, JAX puts numbers where the arrays are.
+        there = not traced and place._mesh is None
+        self.numbers = [i for i, x in enumerate(flat) if there and type(x) is float]
 
         def function(*flat: Any) -> Any:
             known: dict[Var, Any] = {}
@@ -87,11 +90,19 @@ class Call:
             return tuple(found)
 
         self.function: Callable[..., Any] = (
-            inlined(function) if traced else compiled(function, flat, place)
+            inlined(function) if traced else compiled(function, self.placed([*flat]), place)
         )
+
+    def placed(self, flat: list[Any]) -> list[Any]:
+        """Arguments with numbers as XLA's arrays."""
+        for i in self.numbers:
+            flat[i] = number_on(flat[i], self.kinds[0].place)
+        return flat
 
     def __call__(self, flat: list[Any], operands: Any = ()) -> Any:
         """New values, or NotImplemented if the answer is not to be trusted."""
+        if self.numbers:
+            self.placed(flat)
         try:
             found = self.function(*flat)
         except _platforms.jax().errors.JaxRuntimeError as error:
@@ -106,6 +117,26 @@ class Call:
         if not self.several:
             return of_kind(self.kinds[0], found[0])
         return tuple(map(of_kind, self.kinds, found))
+
+
+_numbers: dict[tuple[float, Any], Any] = {}
+_MOST_NUMBERS = 1000
+
+
+def number_on(x: float, place: Any) -> Any:
+    """XLA's array of a number, which takes the dtype of what it is combined with. Programs use the
+    same few numbers again and again, and moving one to a device takes longer than a call."""
+    found = _numbers.get((x, place))
+    if found is None:
+        jax = _platforms.jax()
+        with jax.enable_x64(True):
+            found = jax.device_put(jax.numpy.asarray(x), _platforms.target(place))
+        if x == 0 or x != x:  # zeros are equal whatever their sign, and nan is not
+            return found
+        if len(_numbers) >= _MOST_NUMBERS:
+            _numbers.clear()
+        _numbers[x, place] = found
+    return found
 
 
 def compiled(function: Callable[..., Any], flat: list[Any], place: Any) -> Callable[..., Any]:
@@ -272,6 +303,8 @@ def fused(operation: Any, args: Any, options: dict[str, Any], flat: list[Any]) -
     """A composite as one function; None if its definition cannot be traced."""
     from retrograd.devices._fused import Fused
 
+    if any(map(acts_once, options.values())):
+        return None
     count = len(args)
 
     def function(*values: Any) -> Any:

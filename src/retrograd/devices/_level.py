@@ -10,8 +10,8 @@ from retrograd import arrays
 from retrograd._modes import modes
 from retrograd.compiler._program import Step
 from retrograd.devices import _calls, _nodes, _pending, _recording
-from retrograd.devices._signatures import two_devices
-from retrograd.devices._values import DeviceValue, Kind, find_kind, put, seen
+from retrograd.devices._signatures import keys_of, two_devices
+from retrograd.devices._values import DeviceValue, Kind, View, find_kind, put, seen
 from retrograd.ops import copies
 from retrograd.ops._lifted import Level, Lifted, TensorLike, raw
 from retrograd.ops._widened import is_narrow, run_widened
@@ -68,8 +68,8 @@ class DeviceLevel(Level):
         return _calls.of_kind(kind, array)
 
     def records_whole(self, operation: Any) -> bool:
-        """A composite is recorded as in eager mode, unless its rules take arrays only."""
-        return bool(operation.has_rules and not operation.fused)
+        """A composite is recorded as in eager mode."""
+        return bool(operation.has_rules)
 
     def check_places(self, operands: Sequence[Any]) -> None:
         if self.inside:
@@ -160,12 +160,30 @@ class DeviceLevel(Level):
             memory.hold(_calls.written(target, result))
 
 
+_known_views: dict[Any, tuple[bool, list[View]]] = {}
+_MOST_VIEWS = 10_000
+
+
 def _views(operation: Any, args: tuple[Any, ...], options: dict[str, Any]) -> Any:
+    """Views of a value. Nothing is computed, and what they are like is found out once."""
     source = args[0]
-    found = operation.forward(source.layout, **options)
-    if isinstance(found, (tuple, list)):
-        return tuple([source.part(y, Step(operation, options, i)) for i, y in enumerate(found)])
-    return source.part(found, Step(operation, options, None))
+    flat: list[Any] = []
+    key = (operation, source._kind or source.kind, *options,
+           *keys_of(options.values(), flat, False))  # fmt: skip
+    known = _known_views.get(key)
+    if known is None:
+        found = operation.forward(source.layout, **options)
+        several = isinstance(found, (tuple, list))
+        known = several, [
+            source.view(y, Step(operation, options, i if several else None))
+            for i, y in enumerate(found if several else (found,))
+        ]
+        if len(_known_views) >= _MOST_VIEWS:
+            _known_views.clear()
+        if not flat:
+            _known_views[key] = known
+    several, views = known
+    return tuple(map(source.part, views)) if several else source.part(views[0])
 
 
 def on_host(operation: Any, args: tuple[Any, ...], options: dict[str, Any]) -> Any:

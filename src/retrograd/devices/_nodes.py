@@ -25,20 +25,22 @@ from retrograd.autograd._versions import UNCHANGING
 from retrograd.devices._calls import NEW, TAKES_NUMBERS
 from retrograd.devices._fused import Fused
 from retrograd.devices._signatures import keys_of
-from retrograd.devices._values import DeviceValue
+from retrograd.devices._values import DeviceValue, acts_once
 from retrograd.ops import linear
 from retrograd.ops._operation import Operation
 
 
 class _Asked:
-    """What the rules of an operation ask for besides ``g`` and saved values."""
+    """What the rules of an operation ask for besides ``g`` and saved values. If rules take arrays
+    only, the definition is differentiated, which takes all options, and shapes."""
 
-    __slots__ = ("calls", "numbers", "options", "plain", "shapes", "transposed")
+    __slots__ = ("all_options", "calls", "numbers", "options", "plain", "shapes", "transposed")
 
     def __init__(self, operation: Operation, plain: Any) -> None:
         rules = [rule for rule in (*operation.rules, operation.joint) if rule is not None]
         names = {name for rule in rules for name in rule.names}
-        self.shapes = bool(names & {"shape", "shapes"})
+        self.all_options = operation.fused
+        self.shapes = operation.fused or bool(names & {"shape", "shapes"})
         self.transposed = "transposed_next" in names
         own = {*operation.saves, "shape", "shapes", "needs", "transposed_next"}
         self.options = sorted(names - own)
@@ -77,6 +79,8 @@ class _OnDevice:
             key.append(n is None or (asked.transposed and is_transpose(n)))
         if sums is not None:
             key += [entry is None for entry in sums]
+        if asked.all_options:
+            key += self._option_names()
         if asked.shapes:
             key += [(shape, None if dtype is None else dtype.num) for shape, dtype in self.infos]
         extras = self.extras
@@ -102,10 +106,13 @@ class _OnDevice:
                 if saved[i + 1].count != saved[i + 2]:
                     return None
                 values.append(saved[i])
-        if asked.options:
-            options = self.options
-            values += [options[name] for name in asked.options]
+        for name in self._option_names():
+            option = self.options[name]
+            values.append(None if acts_once(option) else option)  # which the forward has done
         return None if asked.numbers and float in map(type, values) else values
+
+    def _option_names(self: Any) -> Sequence[str]:
+        return sorted(self.options) if self.asked.all_options else self.asked.options
 
     def _sums(self: Any, next_nodes: Sequence[Node | None]) -> list[Any] | None:
         """What waits for the next nodes, as the engine knows it, where the gradients that the rules
@@ -148,12 +155,13 @@ def _traced(
     following = [None if n is None else _Next(linear.t if is_transpose(n) else None)
                  for n in next_nodes]  # fmt: skip
     added = [entry is not None for entry in sums or ()]
+    names = node._option_names()
 
     def function(g: Any, *values: Any) -> Sequence[Any]:
         rest = iter(values)
         twin = kind()
         twin.saved = tuple([x for _ in range(count) for x in (next(rest), UNCHANGING, 0)]) or None
-        twin.options = {name: next(rest) for name in asked.options}
+        twin.options = {name: next(rest) for name in names}
         twin.infos, twin.outputs, twin.extras = infos, outputs, None
         twin.next_nodes = (None,) * len(following)
         received: Sequence[Any] = asked.plain(twin, g, following)
@@ -172,9 +180,6 @@ def _traced(
 @cache
 def node_class(operation: Operation, narrow: bool) -> type[OperationNode]:
     """The class of nodes that record an operation on devices."""
-    if operation.fused:  # a composite whose rules take arrays only
-        own: type[OperationNode] = operation.narrow_node_class if narrow else operation.node_class
-        return own
     show_saved(OperationNode, operation)
     base = NarrowNode if narrow else OperationNode
     plain = NarrowNode.backward if narrow else compile_backward(operation)

@@ -32,7 +32,7 @@ def fast_path(operation: Operation) -> Callable[..., Any] | None:
     """What to call on tensors on a device; None if there is only the general path."""
     if operation.view or operation.random:
         return None
-    if operation.definition is not None and (operation.fused or not operation.has_rules):
+    if operation.definition is not None and not operation.has_rules:
         return None
     return builder_for(operation)(operation, ON_DEVICE)
 

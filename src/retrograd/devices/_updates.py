@@ -7,6 +7,7 @@ from typing import Any
 
 from retrograd.compiler.xla import _updates
 from retrograd.devices import _platforms
+from retrograd.devices._calls import number_on
 from retrograd.devices._values import DeviceValue
 
 _compiled: dict[Any, Any] = {}
@@ -23,7 +24,11 @@ def update(kernel: Any, operands: Any, numbers: Any) -> None:
         function = _compiled.get(key)
         if function is None:
             function = _compiled[key] = jax.jit(_function(kernel.__name__, fixed))
-        found = function(given, [float(x) for x in numbers if isinstance(x, float)])
+        place = operands[0].memory.place
+        values = [float(x) for x in numbers if isinstance(x, float)]
+        if place._mesh is None:  # most are those of the last parameter, or of the last step
+            values = [number_on(x, place) for x in values]
+        found = function(given, values)
     for x, y in zip((operands[0], *operands[2:]), found, strict=True):
         if x is not None:
             _write(x, y)

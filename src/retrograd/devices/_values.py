@@ -9,7 +9,7 @@ not copy anything.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
 from retrograd import arrays
 from retrograd.autograd._levels import as_tensor
@@ -76,13 +76,30 @@ def constant_key(x: Any) -> Any:
         return (type(x), *map(constant_key, x))
     if type(x) is dict:
         return (dict, *[(name, constant_key(value)) for name, value in x.items()])
+    if acts_once(x):  # another object in each call
+        return type(x)
     return (type(x), x)
+
+
+def acts_once(x: Any) -> bool:
+    """Whether an option writes to tensors that it holds, when an operation is first called with it:
+    the running statistics of a batch norm."""
+    return getattr(type(x), "acts_once", False)
 
 
 def steps_key(steps: tuple[Step, ...]) -> Any:
     return tuple([
         (step.operation.name, step.number, constant_key(step.options)) for step in steps
     ])  # fmt: skip
+
+
+class View(NamedTuple):
+    """What the views of values of one kind are like."""
+
+    shape: tuple[int, ...]
+    dtype: Any
+    steps: tuple[Step, ...]
+    kind: Kind
 
 
 class OnDeviceError(LooksAtValues):
@@ -142,16 +159,28 @@ class DeviceValue(Lifted):
         if self._layout is None:
             memory = self.memory
             if memory.layout is None:
-                memory.layout = arrays.layout.reserved(memory.array.shape, self.dtype)
-            self._layout = memory.layout
+                memory.layout = arrays.layout.reserved(memory.array.shape, memory.array.dtype)
+            layout = memory.layout
+            for step in self.steps:
+                layout = step(layout)
+            self._layout = layout
         return self._layout
 
-    def part(self, layout: Any, step: Step) -> DeviceValue:
-        """A view of it."""
-        view = DeviceValue(self.memory, layout.shape, layout.dtype)
-        view._layout = layout
-        view.steps = (*self.steps, step)
-        return view
+    def view(self, layout: Any, step: Step) -> View:
+        """What a view of it is like, whose layout is given."""
+        array, steps = self.memory.array, (*self.steps, step)
+        kind = find_kind(self.memory.place, array.shape, marked(array.dtype), self.kind.traced,
+                         steps_key(steps))  # fmt: skip
+        return View(layout.shape, marked(layout.dtype), steps, kind)
+
+    def part(self, view: View) -> DeviceValue:
+        """A view of it. As ``__init__`` makes it, in less time."""
+        value = object.__new__(DeviceValue)
+        value.level = self.level
+        value.memory = self.memory
+        value.shape, value.dtype, value.steps, value._kind = view
+        value._layout = None
+        return value
 
     def apart(self) -> DeviceValue:
         """The same contents in memory of their own. Nothing is copied: it is written elsewhere."""
@@ -194,7 +223,7 @@ class DeviceValue(Lifted):
     @property
     def in_rows(self) -> bool:
         """Whether it is known to lie row by row in memory, without looking at strides."""
-        return self._layout is None and self.memory.layout is None
+        return self._layout is None and self.memory.layout is None and not self.steps
 
     @property
     def differs(self) -> bool:

@@ -137,7 +137,8 @@ def result_of(operation: Any, args: tuple[Any, ...], options: dict[str, Any]) ->
     given = [_array(x) for x in args]
     if operation.random or operation.batch == "random overwrite":
         return given[0]
-    if operation.of_elements or operation.batch == "pointwise":
+    placed = "where" in options  # by indices: operands are not broadcast against each other
+    if (operation.of_elements and not placed) or operation.batch == "pointwise":
         shape: tuple[int, ...] = ()
         for x in given:
             shape = broadcast(shape, x.shape) if arrays.is_raw(x) else shape

@@ -11,6 +11,7 @@ from retrograd.ops import linear, products
 from retrograd.ops._batching import BatchLevel, folded, unfolded
 from retrograd.ops._batching_declarations import own
 from retrograd.ops._dims import one_dim
+from retrograd.ops._lifted import device_value
 from retrograd.ops._operands import is_differentiated
 from retrograd.ops._operation import Operation, TensorLike, composite, raw
 from retrograd.ops._public import public
@@ -119,13 +120,16 @@ def _masks(attn_mask: Raw | None, is_causal: bool, scores: Any) -> list[Raw]:
     """What is to be added to the scores."""
     result = [] if attn_mask is None else [attn_mask]
     if is_causal:
-        result.append(_causal_mask(scores.shape[-2], scores.shape[-1], raw(scores).dtype))
+        result.append(_causal_mask(scores.shape[-2], scores.shape[-1], scores))
     return result
 
 
-def _causal_mask(length: int, width: int, dtype: Any) -> Raw:
-    """Nothing for those before and with a query, ``-inf`` for those after it."""
-    return _as_added(arrays.normalizing.triangle(length, width), dtype)
+def _causal_mask(length: int, width: int, like: Any) -> Any:
+    """Nothing for those before and with a query, ``-inf`` for those after it, on the device that
+    ``like`` is on."""
+    mask = _as_added(arrays.normalizing.triangle(length, width), raw(like).dtype)
+    there = device_value(like)
+    return mask if there is None else there.placed(mask)
 
 
 def _as_added(mask: Raw, dtype: Any) -> Raw:
@@ -196,7 +200,7 @@ def _composed(
                 "_scaled_dot_product_attention: Explicit attn_mask should not be set when "
                 "is_causal=True"
             )
-        bias = _causal_mask(query.shape[-2], key.shape[-2], raw(query).dtype)
+        bias = _causal_mask(query.shape[-2], key.shape[-2], query)
     if enable_gqa:
         key, value = _same_heads(query, key, value)
     root = math.sqrt(abs(scale))

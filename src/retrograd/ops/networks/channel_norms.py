@@ -41,6 +41,7 @@ class Running:
     differentiated."""
 
     __slots__ = ("kept", "momentum")
+    acts_once = True  # an option that writes in the first call only: see ``devices``
 
     def __init__(self, mean: Any, var: Any, momentum: float) -> None:
         self.kept: tuple[Any, ...] = (mean, var)
