@@ -363,3 +363,52 @@ def test_bad_starts_and_times() -> None:
     with pytest.raises(ValueError, match="t_eval must be in the order of t_span"):
         solve_ivp(lambda t, y: -y, (0, 1), y0, t_eval=[0.5, 0.2])
     assert solve_ivp(lambda t, y: -y, (1, 0), y0, t_eval=[0.5, 0.2]).y.shape == (1, 2)
+
+
+def test_lists_are_in_double_precision() -> None:
+    found = solve_ivp(lambda t, y: [y[1], -y[0]], (0, 1), [1.0, 0.0], rtol=1e-11, atol=1e-12)
+    expected = scipy.integrate.solve_ivp(
+        lambda t, y: [y[1], -y[0]], (0, 1), [1.0, 0.0], rtol=1e-11, atol=1e-12
+    )
+    np.testing.assert_array_equal(found.t, expected.t)
+    np.testing.assert_allclose(found.y, expected.y, rtol=1e-12, atol=1e-14)
+    k = torch.tensor(3.0, dtype=D, requires_grad=True)
+    rates = lambda t, y: (-k * y[0], 1)
+    end = solve_ivp(rates, (0, 1), [1.0, 0.0], rtol=1e-10, atol=1e-12).y[:, -1]
+    np.testing.assert_allclose(end.detach(), [np.exp(-3), 1], rtol=1e-8)
+    np.testing.assert_allclose(torch.autograd.grad(end[0], k)[0], -np.exp(-3), rtol=1e-7)
+    assert odeint(lambda y, t: -y, [1.0], [0.0, 1.0]).dtype == np.float64
+    with pytest.raises(TypeError, match="fun must return a Tensor, or a list of Tensors and"):
+        solve_ivp(lambda t, y: 1.0, (0, 1), [1.0])
+
+
+@pytest.mark.parametrize("k", [torch.tensor(1.0), torch.tensor(1.0, requires_grad=True)])
+def test_times_may_repeat(k: Any) -> None:
+    times = [0.0, 0.5, 0.5, 1.0, 1.0]
+    found = odeint(lambda y, t: -k * y, tensor([2.0]), times)
+    np.testing.assert_allclose(found.detach()[:, 0], 2 * np.exp(-np.array(times)), rtol=1e-6)
+    lands = lambda t, y: y[0] - 1.0
+    lands.terminal = True  # type: ignore[attr-defined]
+    found = solve_ivp(lambda t, y: -k * y, (0, 1), tensor([2.0]), t_eval=times, events=lands,
+                      rtol=1e-6)  # fmt: skip
+    np.testing.assert_allclose(found.t.detach(), times[:3])  # it ends at log(2)
+    np.testing.assert_allclose(found.y.detach()[0], 2 * np.exp(-np.array(times[:3])), rtol=1e-5)
+
+
+@pytest.mark.parametrize("method", ["Radau", "BDF", "LSODA"])
+def test_stiff_methods_in_single_precision(method: str) -> None:
+    def end(k: Any) -> Any:
+        rate = lambda t, y, k: -k * (y - torch.cos(t))
+        start = torch.zeros(1, dtype=k.dtype)
+        return solve_ivp(rate, (0, 1), start, method, args=(k,), t_eval=[1.0], rtol=1e-4).y[0, 0]
+
+    exact = lambda k: (k**2 * (np.cos(1) - np.exp(-k)) + k * np.sin(1)) / (k**2 + 1)
+    slope = (exact(50 + 1e-4) - exact(50 - 1e-4)) / 2e-4
+    k = torch.tensor(50.0, requires_grad=True)
+    found = end(k)
+    assert found.dtype == torch.float32
+    np.testing.assert_allclose(found.item(), exact(50.0), rtol=1e-3)
+    (gradient,) = torch.autograd.grad(found, k)
+    assert gradient.dtype == torch.float32
+    np.testing.assert_allclose(gradient, slope, rtol=2e-2)
+    np.testing.assert_allclose(torch.func.jacfwd(end)(k.detach()), gradient, rtol=1e-3)

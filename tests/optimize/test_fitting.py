@@ -77,3 +77,21 @@ def test_bad_input() -> None:
     with pytest.raises(RuntimeError, match="Optimal parameters not found"):
         curve_fit(curve, T, Y, max_nfev=2, method="trf")
     assert list(inspect.signature(curve_fit).parameters)[:4] == ["f", "xdata", "ydata", "p0"]
+
+
+def test_lists_and_columns_are_in_double_precision() -> None:
+    class Column:  # as that of a data frame: it is no array, but can be made one
+        def __init__(self, values: list[float]) -> None:
+            self.values = values
+
+        def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
+            return np.array(self.values, dtype)
+
+    t, y = [0.1, 0.2, 0.4, 0.7], [0.3, 0.1, 0.4, 0.3]
+    expected, covariance = np.polyfit(t, y, 1, cov=True)
+    model = lambda t, a, b: torch.add(a * t, b)
+    for given in ((t, y), (Column(t), Column(y)), (np.array(t), y), (t, np.array(y))):
+        p, found = curve_fit(model, *given)
+        assert p.dtype == np.float64
+        np.testing.assert_allclose(p, expected, rtol=1e-12)
+        np.testing.assert_allclose(found, covariance, rtol=1e-12)

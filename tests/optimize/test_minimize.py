@@ -405,3 +405,21 @@ def test_a_function_that_is_nan_at_its_solution_has_no_derivative() -> None:
         result = minimize(lambda x: torch.log(-a - x * x).sum(), start)
     with pytest.raises(RuntimeError, match="infinite or NaN at its solution"):
         result.x.sum().backward()
+
+
+def test_a_tensor_that_is_passed_and_captured_as_well() -> None:
+    p = tensor([2.0, 1.0, 0.4], requires_grad=True)
+
+    def solve(p: Any, twice: bool) -> Any:
+        goal = (lambda x, q: ((x - q[:2]) ** 2).sum()) if twice else (
+            lambda x: ((x - p[:2]) ** 2).sum())  # fmt: skip
+        line = {"type": "eq", "fun": lambda x: x[0] + x[1] - p[2]}
+        args = (p,) if twice else ()
+        return minimize(goal, tensor([0.1, 0.1]), args=args, constraints=line, tol=1e-12).x
+
+    for transform in (jacrev, jacfwd):
+        jacobian = transform(lambda p: solve(p, True))(p.detach())
+        np.testing.assert_allclose(jacobian, [[0.5, -0.5, 0.5], [-0.5, 0.5, 0.5]], atol=1e-8)
+    (both,) = torch.autograd.grad(solve(p, True)[0], p)
+    (once,) = torch.autograd.grad(solve(p, False)[0], p)
+    np.testing.assert_allclose(both, once, atol=1e-10)

@@ -109,6 +109,13 @@ def segments(grid: Any, times: Any) -> Any:
     return np.clip(found, 0, max(len(grid) - 2, 0))
 
 
+def distinct(times: Any) -> tuple[Any, Any]:
+    """Times in order without repetitions, and for each of those given its place among them."""
+    is_new = np.ones(len(times), bool)
+    is_new[1:] = times[1:] != times[:-1]
+    return times[is_new], np.cumsum(is_new) - 1
+
+
 def jumps(f: Any, samples: Any, points: Any, dtype: Any) -> list[tuple[float, float]]:
     """Where a function of a number, which returns a vector, is discontinuous: pairs of numbers, as
     close as the dtype allows, between which it changes. ``samples`` are its values where SciPy

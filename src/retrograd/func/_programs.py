@@ -28,7 +28,7 @@ from retrograd.tensor._tensor import Tensor
 # the first operations and 0.1 ms for each one more, so that it is the same for small and large
 # functions within a factor of two.
 CALLS = {"value": 70, "gradient": 22, "matrix": 5}
-LOADING = 0.02  # seconds, for loading the compiler and tracing the first function
+LOADING = 0.03  # seconds, for loading the compiler and tracing the first function
 
 
 class _Eager:

@@ -16,6 +16,7 @@ from retrograd.ops.shapes import slicing
 from retrograd.optimize._captures import is_live, representative
 from retrograd.optimize._equations import doubles, vector, wide
 from retrograd.optimize._implicit import Problem, Solution
+from retrograd.optimize._points import as_data
 from retrograd.tensor._conversion import as_tensor
 from retrograd.tensor._tensor import Tensor
 
@@ -192,7 +193,8 @@ def solve_ivp(
 
     Args:
         fun: The right-hand side: a function of the time, a Tensor of no dimensions, of the state,
-            and of ``args``, written with Tensors.
+            and of ``args``, written with Tensors. It returns a Tensor like ``y0``, or a list of the
+            rates of each component.
         t_span: The first and the last time.
         y0: The state at the first time: a vector.
         method: "RK45", "RK23" or "DOP853"; for stiff problems "Radau", "BDF" or "LSODA".
@@ -220,12 +222,11 @@ def solve_ivp(
     if method not in METHODS:
         raise ValueError(f"solve_ivp: expected a method of {', '.join(METHODS)}, got {method!r}.")
     given = isinstance(y0, Tensor)
-    y = as_tensor(y0)
+    y = as_data(y0)
     if y.ndim != 1:
         raise ValueError(f"solve_ivp: y0 must be a vector, got the shape {list(y.shape)}.")
     if y.is_complex():
         raise TypeError("solve_ivp: y0 is complex. Solve for real and imaginary parts.")
-    y = y if y.is_floating_point() else y.double()
     args = () if args is None else args if isinstance(args, tuple) else (args,)
     functions = [] if events is None else [events] if callable(events) else list(events)
     first, last = (_number(t, y) for t in t_span)
@@ -251,8 +252,11 @@ def solve_ivp(
 
 def _plain_result(trajectory: _Scipy, inputs: list[Any], dense_output: bool, tensors: bool) -> Any:
     first, last, y, times = inputs
-    wanted = None if times is None else wide(times)
+    wanted, places = (None, None) if times is None else arrays.integration.distinct(wide(times))
     result = trajectory.run(first, last, y, (), t_eval=wanted, dense_output=dense_output)
+    if places is not None:
+        places = places[places < len(result.t)]  # a terminal event may have ended it
+        result.t, result.y = result.t[places], result.y[:, places]
     if tensors:
         result.t, result.y = vector(result.t, y), vector(result.y, y)
         if result.t_events is not None:
@@ -346,8 +350,7 @@ def odeint(
         >>> odeint(lambda y, t: -y, torch.ones(2, 1, dtype=torch.float64), t)[:, 0, 0]
         tensor([1.0000, 0.3679, 0.1353], dtype=torch.float64)
     """
-    start = as_tensor(y0)
-    start = start if start.is_floating_point() else start.double()
+    start = as_data(y0)
     shape = tuple(start.shape)
     times = as_tensor(t, dtype=start.dtype)
     if times.ndim != 1 or len(times) < 1:

@@ -25,6 +25,7 @@ from retrograd.ops.linear import stack
 from retrograd.ops.shapes import slicing
 from retrograd.optimize._captures import Parameters, outside, representative
 from retrograd.optimize._programs import fits, kept
+from retrograd.tensor._conversion import as_tensor
 from retrograd.tensor._tensor import Tensor
 
 MOST_KNOWN = 1000  # solutions whose steps are kept, such as those of a batch
@@ -35,10 +36,13 @@ def _rate_of(fun: Callable[..., Any]) -> Callable[[Tensor, Tensor, Any], Tensor]
 
     def rate(t: Tensor, y: Tensor, args: Any) -> Tensor:
         found = fun(t, y, *args)
+        if isinstance(found, (list, tuple)):
+            found = slicing.stack([as_tensor(x, dtype=y.dtype) for x in found])
         if not isinstance(found, Tensor):
             raise TypeError(
-                f"solve_ivp: fun must return a Tensor, got {type(found).__name__}. Write it with "
-                "operations on Tensors, so that it can be differentiated."
+                "solve_ivp: fun must return a Tensor, or a list of Tensors and numbers, got "
+                f"{type(found).__name__}. Write it with operations on Tensors, so that it can be "
+                "differentiated."
             )
         if found.shape != y.shape:
             raise ValueError(

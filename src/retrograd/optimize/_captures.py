@@ -16,7 +16,7 @@ from retrograd._modes import modes, within
 from retrograd.autograd._levels import value_of
 from retrograd.autograd._node import orders
 from retrograd.autograd._variables import VariableEnd
-from retrograd.autograd._wrap import wrap
+from retrograd.autograd._wrap import SPARSE, wrap
 from retrograd.func._trees import flatten, unflatten
 from retrograd.ops._batching import Batched
 from retrograd.ops._lifted import Lifted, tracer
@@ -154,6 +154,10 @@ class Parameters:
     def __init__(self, tree: Any) -> None:
         self._leaves, self._shape = flatten(tree)
         self._places = [i for i, x in enumerate(self._leaves) if is_live(x)]
+        for i in self._places:
+            # A function may also have captured what it is passed, which is another use of it.
+            if type(self._leaves[i]) not in SPARSE:
+                self._leaves[i] = self._leaves[i].view_as(self._leaves[i])
         self._captured: list[Tensor] = []
         self._recorded = modes.grad_enabled  # else nothing counts as captured
 

@@ -15,7 +15,7 @@ from retrograd.ops._operation import raw
 from retrograd.optimize._constraints import Bounds
 from retrograd.optimize._equations import as_args, doubles, solved, vector, wide
 from retrograd.optimize._minimize import Minimization
-from retrograd.optimize._points import Point
+from retrograd.optimize._points import Point, as_data
 from retrograd.tensor._conversion import as_tensor
 from retrograd.tensor._tensor import Tensor
 
@@ -160,7 +160,8 @@ def curve_fit(
     Args:
         f: The curve: a function of ``xdata`` and the parameters, each a Tensor of no dimensions,
             written with Tensors.
-        xdata: Where the data were taken: a Tensor or an array, or anything else that ``f`` takes.
+        xdata: Where the data were taken: a Tensor, or an array, a list or a column of a data frame,
+            of which ``f`` gets a Tensor. Anything else is passed on to ``f`` as it is.
         ydata: The data.
         p0: Where to start. By default 1 for each parameter, or within the bounds.
         sigma: The standard deviations of ``ydata``, or their covariance matrix.
@@ -190,9 +191,8 @@ def curve_fit(
         tensor([0.0100, 0.0098], dtype=torch.float64)
     """
     given = [xdata, ydata, p0, sigma]
-    y = as_tensor(ydata)
-    y = y if y.is_floating_point() else y.double()
-    x = as_tensor(xdata) if arrays.is_raw(xdata) or isinstance(xdata, list) else xdata
+    y = as_data(ydata)
+    x = as_data(xdata) if isinstance(xdata, list) or hasattr(xdata, "__array__") else xdata
     spread = None if sigma is None else as_tensor(sigma, dtype=y.dtype)
     if isinstance(bounds, tuple):
         bounds = Bounds(*bounds)

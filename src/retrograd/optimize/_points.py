@@ -148,5 +148,14 @@ class Point:
         )
 
 
+def as_data(x: Any) -> Tensor:
+    """What a user gave, as a floating point Tensor. Numbers that are in no Tensor, such as those of
+    a list or of a column of a data frame, are converted to double precision, as SciPy does."""
+    if not isinstance(x, Tensor) and not any(isinstance(part, Tensor) for part in flatten(x)[0]):
+        x = arrays.asarray(x)
+    found = as_tensor(x)
+    return found if found.is_floating_point() or found.is_complex() else found.double()
+
+
 def _is_number(x: Any) -> bool:
     return isinstance(x, (int, float)) and not isinstance(x, bool)
