@@ -147,8 +147,8 @@ _LATER = {
     "_standard_gamma": "ops.gammas", "_standard_gamma_grad": "ops.gammas",
     "is_anomaly_check_nan_enabled": "autograd.anomaly_mode",
     "is_anomaly_enabled": "autograd.anomaly_mode",
-    "autocast": "amp", "get_autocast_dtype": "amp", "is_autocast_available": "amp",
-    "is_autocast_enabled": "amp",
+    "autocast": "amp", "get_autocast_dtype": "amp.autocast_mode", "is_autocast_available": "amp",
+    "is_autocast_enabled": "amp.autocast_mode",
     "load": "files", "save": "files", "compile": "compiler",
     **dict.fromkeys((
         "sparse_coo", "sparse_csr", "sparse_csc", "sparse_bsr", "sparse_bsc", "sparse_coo_tensor",

@@ -55,7 +55,7 @@ from retrograd.tensor._tensor import Size as Size
 from retrograd.tensor._tensor import Tensor as Tensor
 from retrograd.tensor._legacy import TypedStorage as TypedStorage
 from retrograd.tensor._legacy import UntypedStorage as UntypedStorage
-from retrograd.amp import autocast as autocast
+from retrograd.amp.autocast_mode import autocast as autocast
 from retrograd.arrays._dtypes import can_cast as can_cast
 from retrograd.compiler._compiled import compile as compile
 from retrograd.func._control import cond as cond

@@ -34,7 +34,7 @@ LAYERS = (
     ("serialization.py", SAME),
     ("jit.py testing/", "names that programs written for PyTorch mention"),
     ("_higher_order_ops.py", SAME),
-    ("amp.py cuda/", "lower precision; what is asked of a GPU"),
+    ("amp/ cuda/", "lower precision; what is asked of a GPU"),
     ("mps.py xpu.py", SAME),
     ("func/ nn/ utils/", "transforms; modules and layers; checkpointing and data loading"),
     ("distributed/", "communication between processes, over MPI"),

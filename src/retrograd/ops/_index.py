@@ -6,7 +6,15 @@ from functools import cache
 
 # For each module, the names that it declares, by the namespaces that they are in.
 INDEX: dict[str, dict[str, str]] = {
+    "ops.algebra.addmm": {
+        "torch method": "addmm addmv addmv_ addr baddbmm addbmm",
+        "method": "addmm_ addr_ baddbmm_ addbmm_",
+    },
     "ops.algebra.all_pairs": {"torch": "cdist", "torch method linalg": "cross"},
+    "ops.algebra.determinants": {
+        "torch method linalg": "det slogdet",
+        "torch method": "logdet",
+    },
     "ops.algebra.eigenvalues": {"linalg": "eigh eigvalsh eig eigvals"},
     "ops.algebra.einsum": {"torch": "einsum"},
     "ops.algebra.householder": {
@@ -16,9 +24,8 @@ INDEX: dict[str, dict[str, str]] = {
     "ops.algebra.ldl": {"linalg": "ldl_factor_ex ldl_factor ldl_solve"},
     "ops.algebra.least_squares": {"linalg": "lstsq"},
     "ops.algebra.linalg": {
-        "torch method linalg": "det slogdet matrix_power matrix_exp",
+        "torch method linalg": "matrix_power matrix_exp",
         "linalg": "multi_dot vecdot matmul",
-        "torch method": "logdet",
         "torch": "chain_matmul",
     },
     "ops.algebra.lu": {
@@ -26,11 +33,7 @@ INDEX: dict[str, dict[str, str]] = {
         "torch method linalg": "lu lu_solve",
         "torch": "lu_unpack",
     },
-    "ops.algebra.matrices": {
-        "torch method": "vdot inner kron addmm addmv addmv_ addr baddbmm addbmm",
-        "torch": "tensordot",
-        "method": "addmm_ addr_ baddbmm_ addbmm_",
-    },
+    "ops.algebra.matrices": {"torch method": "vdot inner kron", "torch": "tensordot"},
     "ops.algebra.qr": {"torch method linalg": "qr"},
     "ops.algebra.ranks": {"linalg": "pinv matrix_rank cond", "torch method": "pinverse"},
     "ops.algebra.solving": {
@@ -82,7 +85,8 @@ INDEX: dict[str, dict[str, str]] = {
             " feature_alpha_dropout_",
         "functional": "dropout1d dropout2d dropout3d",
     },
-    "ops.networks.embedding": {"torch functional": "embedding", "functional": "embedding_bag"},
+    "ops.networks.embedding": {"torch functional": "embedding"},
+    "ops.networks.embedding_bag": {"functional": "embedding_bag"},
     "ops.networks.grids": {
         "functional": "grid_sample affine_grid",
         "torch": "grid_sampler grid_sampler_2d grid_sampler_3d affine_grid_generator",
@@ -277,12 +281,12 @@ INDEX: dict[str, dict[str, str]] = {
         "torch": "broadcast_tensors",
     },
     "ops.shapes.sorting": {
-        "torch method": "sort argsort msort topk unique unique_consecutive nonzero"
-            " nonzero_static argwhere",
+        "torch method": "sort argsort msort topk nonzero nonzero_static argwhere",
         "torch": "searchsorted bucketize unravel_index",
         "functional": "one_hot",
     },
     "ops.shapes.take_put": {"torch method": "take put index_put index_put_", "method": "put_"},
+    "ops.shapes.unique": {"torch method": "unique unique_consecutive"},
     "ops.shapes.viewing": {
         "method": "unfold",
         "torch method": "narrow_copy as_strided as_strided_ as_strided_scatter select_scatter"

@@ -11,6 +11,7 @@ from retrograd.ops import linear
 from retrograd.ops._lifted import TensorLike, bare, checked_by_line
 from retrograd.ops._operation import raw
 from retrograd.ops.copies import conj, zeros_like
+from retrograd.ops.copies import is_complex as is_complex
 from retrograd.ops.linear import transposed as transposed
 from retrograd.ops.piecewise import where
 
@@ -25,8 +26,9 @@ def adjoint(x: Any) -> Any:
     return conj(transposed(x)) if is_complex(x) else transposed(x)
 
 
-def is_complex(x: Any) -> bool:
-    return bool(raw(x).dtype.kind == "c")
+def conj_of(x: Any) -> Any:
+    """The conjugate of what may be complex."""
+    return conj(x) if is_complex(x) else x
 
 
 def real_dtype(x: Any) -> Any:

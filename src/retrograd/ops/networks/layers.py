@@ -12,7 +12,7 @@ from retrograd.ops._operation import composite, raw
 from retrograd.ops._public import public
 from retrograd.ops._refusals import c_name
 from retrograd.ops.algebra._matrix import check_tensors
-from retrograd.ops.algebra.matrices import addmm
+from retrograd.ops.algebra.addmm import addmm
 from retrograd.ops.shapes import reshaping
 
 
