@@ -14,6 +14,7 @@ import numpy as np
 
 from retrograd.arrays import _blocks as blocks
 from retrograd.arrays._numpy import Raw
+from retrograd.arrays._reducing import wide
 
 _SMALL = 1 << 14  # elements up to which one block is all there is
 _LONG = 1 << 12  # elements of a row from which on sums are better taken pairwise
@@ -22,10 +23,6 @@ _LONG = 1 << 12  # elements of a row from which on sums are better taken pairwis
 def epsilon(dtype: np.dtype[Any]) -> float:
     """The distance from 1 to the next number of a dtype."""
     return float(np.finfo(dtype).eps)
-
-
-def _wide(x: Raw) -> Raw:
-    return x.astype(np.float32) if x.dtype == np.float16 else x
 
 
 def _run(kernel: Any, *rows: Raw | None) -> None:
@@ -69,7 +66,7 @@ def norm_rows(x: Raw, weight: Raw | None, bias: Raw | None, eps: float) -> tuple
     """The rows of a matrix, each with mean 0 and variance 1, times ``weight`` plus ``bias``; their
     means; and the inverses of their deviations."""
     dtype = x.dtype
-    x = _wide(x)
+    x = wide(x)
     count, width = x.shape
     result = np.empty(x.shape, x.dtype)
     mean, scale = np.empty((count, 1), x.dtype), np.empty((count, 1), x.dtype)
@@ -97,11 +94,11 @@ def norm_rows_gradients(
     g: Raw, x: Raw, weight: Raw | None, mean: Raw, scale: Raw, needs: Sequence[bool]
 ) -> tuple[Raw | None, Raw | None, Raw | None]:
     """The gradients of the rows, of the weight and of the bias."""
-    g, x, mean, scale = _wide(g), _wide(x), _wide(mean), _wide(scale)
+    g, x, mean, scale = wide(g), wide(x), wide(mean), wide(scale)
     count, width = x.shape
     share = x.dtype.type(-1 / width if width else 0)
     result = np.empty(x.shape, x.dtype)
-    weights = _ones(width, x.dtype) if weight is None else _wide(weight)[:, None]
+    weights = _ones(width, x.dtype) if weight is None else wide(weight)[:, None]
     of_weight: dict[int, Raw] = {}
     of_bias: dict[int, Raw] = {}
 
@@ -156,7 +153,7 @@ def _in_order(parts: dict[int, Raw], width: int, dtype: np.dtype[Any]) -> Raw:
 def channel_moments(x: Raw) -> tuple[Raw, Raw]:
     """For each channel of each of the batch, the mean over the positions, and the sum of the
     squared distances from it."""
-    x = _wide(x)
+    x = wide(x)
     count = x.shape[2]
     if count == 1:
         return x[:, :, 0], np.zeros(x.shape[:2], x.dtype)
@@ -175,7 +172,7 @@ def channel_moments(x: Raw) -> tuple[Raw, Raw]:
 def scale_channels(x: Raw, factor: Raw, shift: Raw) -> Raw:
     """``x * factor + shift``, with a factor and a shift for each channel (of each of the batch)."""
     dtype = x.dtype
-    x = _wide(x)
+    x = wide(x)
     if x.size <= _SMALL:
         result = x * factor[..., None]
         result += shift[..., None]
@@ -194,7 +191,7 @@ def scale_channels(x: Raw, factor: Raw, shift: Raw) -> Raw:
 def channel_sums(g: Raw, x: Raw, mean: Raw) -> tuple[Raw, Raw]:
     """For each channel of each of the batch, the sums over the positions of ``g`` and of
     ``g * (x - mean)``."""
-    g, x = _wide(g), _wide(x)
+    g, x = wide(g), wide(x)
     if x.shape[2] == 1:
         return g[:, :, 0], g[:, :, 0] * (x[:, :, 0] - mean)
     if x.size <= _SMALL:
@@ -212,7 +209,7 @@ def channel_sums(g: Raw, x: Raw, mean: Raw) -> tuple[Raw, Raw]:
 
 def mix_channels(g: Raw, x: Raw, of_g: Raw, of_x: Raw, shift: Raw) -> Raw:
     """``g * of_g + x * of_x + shift``, with numbers for each channel (of each of the batch)."""
-    g, x = _wide(g), _wide(x)
+    g, x = wide(g), wide(x)
     if x.size <= _SMALL:
         result = x * of_x[..., None]
         result += shift[..., None]
@@ -255,8 +252,8 @@ def triangle(length: int, width: int) -> Raw:
 
 def safe_softmax(x: Raw) -> Raw:
     """The softmax of the last dimension; a row of nothing but ``-inf`` gives zeros."""
-    wide = _wide(x)
-    result = wide.copy(order="C") if wide is x else wide
+    widened = wide(x)
+    result = x.copy(order="C") if widened is x else widened
     if result.ndim:
         rows = result.reshape(-1, result.shape[-1]) if result.size else result.reshape(0, 1)
     else:
@@ -288,7 +285,7 @@ def attention(
     """The mean of the values, weighted by the softmax of the scores; and for each query the
     logarithm of the sum of the exponentials of its scores."""
     given = query.dtype
-    query, key, value = _wide(query), _wide(key), _wide(value)
+    query, key, value = wide(query), wide(key), wide(value)
     batch, heads, length, _ = query.shape
     result = np.empty_like(query)  # in the same order in memory
     logarithm = np.empty((batch, heads, length, 1), query.dtype)
@@ -314,7 +311,7 @@ def attention_gradients(
     mask: Raw | None, causal: bool, scale: float,
 ) -> tuple[Raw, Raw, Raw]:  # fmt: skip
     """The gradients of queries, keys and values. The weights are computed once more."""
-    g, query, key, value, result = map(_wide, (g, query, key, value, result))
+    g, query, key, value, result = map(wide, (g, query, key, value, result))
     of_query, of_key, of_value = (np.empty(x.shape, x.dtype) for x in (query, key, value))
     shared = np.vecdot(g, result)[..., None]
     for part in _parts(query, key):

@@ -13,6 +13,11 @@ from retrograd.arrays._numpy import Raw, copy, float32, float64
 Axes = int | tuple[int, ...] | None
 
 
+def wide(x: Raw) -> Raw:
+    """``x`` in a dtype that sums can be kept in: half precision is too narrow for that."""
+    return x.astype(np.float32) if x.dtype == np.float16 else x
+
+
 def sum_all(x: Raw) -> Raw:
     if x.size >= 8 * _LONGEST and x.dtype in _ONES and x.flags.c_contiguous:
         return _sum_of_sums(x.reshape(-1))

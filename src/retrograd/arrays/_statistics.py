@@ -11,13 +11,9 @@ from retrograd.arrays import _blocks as blocks
 from retrograd.arrays._memory import in_reading_order
 from retrograd.arrays._numpy import Raw
 from retrograd.arrays._reducing import sum as plain_sum
+from retrograd.arrays._reducing import wide
 
 # -- sums over some dimensions ---------------------------------------------------------------
-
-
-def _wide(x: Raw) -> Raw:
-    """``x`` in a dtype that sums can be kept in: half precision is too narrow for that."""
-    return x.astype(np.float32) if x.dtype == np.float16 else x
 
 
 def variance(
@@ -25,7 +21,7 @@ def variance(
 ) -> tuple[Raw, Raw]:
     """The variance, or its root, and the mean. A root may fit into half precision where the
     variance does not."""
-    values = np.asarray(_wide(x))
+    values = np.asarray(wide(x))
     axes = tuple(range(values.ndim)) if axes is None else axes
     count = math.prod([values.shape[a] for a in axes])
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -86,7 +82,7 @@ def blocks_pay(x: Raw) -> bool:
 
 def logsumexp(x: Raw, axes: tuple[int, ...], keepdims: Any) -> Raw:
     """``log(sum(exp(x)))``, with the largest element taken out first."""
-    values = np.asarray(_wide(x))
+    values = np.asarray(wide(x))
     if values.size == 0:
         empty = np.add.reduce(values, axis=axes, keepdims=keepdims)
         return _as_given(np.full_like(empty, -np.inf), x)
@@ -225,7 +221,7 @@ def _cumsum_by_products(x: Raw, from_end: bool) -> Raw | None:
 def prod(x: Raw, axis: int | None, keepdims: Any) -> Raw:
     """The product of all elements, or along ``axis``. A long row is folded first: NumPy multiplies
     many rows at once, but the elements of one row one after the other."""
-    values = np.asarray(_wide(x))
+    values = np.asarray(wide(x))
     if axis is None:
         values = values.reshape(-1)
     at = 0 if axis is None else axis
@@ -245,7 +241,7 @@ _LONG_ROW = 256
 def cumprod(x: Raw, axis: int) -> Raw:
     if not np.ndim(x):
         return x.copy()
-    values = _wide(x)
+    values = wide(x)
     return _as_given(np.multiply.accumulate(values, axis=axis, dtype=values.dtype), x)
 
 
@@ -267,7 +263,7 @@ def running_extreme(x: Raw, axis: int, choose: Any) -> tuple[Raw, Raw]:
 def logcumsumexp(x: Raw, axis: int) -> Raw:
     if not np.ndim(x):
         return x.copy()
-    values = _wide(x)
+    values = wide(x)
     with np.errstate(invalid="ignore", over="ignore", divide="ignore"):
         if values.dtype.kind == "f":
             return _as_given(np.logaddexp.accumulate(values, axis=axis), x)
@@ -325,7 +321,7 @@ def _run_in_stretches(out: Raw, factors: Raw) -> None:
 
 
 def vector_norm(x: Raw, order: float, axes: tuple[int, ...] | None, keepdims: Any) -> Raw:
-    values = np.asarray(_wide(x))
+    values = np.asarray(wide(x))
     everything = axes is None or len(axes) == values.ndim
     if order == 2 and everything and not keepdims and values.dtype.kind == "f":
         flat = values.reshape(-1, order="A")
@@ -358,7 +354,7 @@ def _norm(values: Raw, order: float, axes: tuple[int, ...] | None, keepdims: Any
 
 def renorm(x: Raw, order: float, axes: tuple[int, ...], limit: float, margin: float) -> Raw:
     """``x`` with slices whose norm over ``axes`` is above a limit scaled down to it."""
-    values = _wide(x)
+    values = wide(x)
     sizes = vector_norm(values, order, axes, True)
     scale = np.where(sizes > limit, limit / (sizes + margin), 1).astype(sizes.dtype)
     return _as_given(values * scale, x)

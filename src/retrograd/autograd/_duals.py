@@ -13,7 +13,7 @@ from retrograd import arrays
 from retrograd._modes import modes
 from retrograd.arrays import dtypes
 from retrograd.autograd._forward import call, push_forward
-from retrograd.autograd._history import Positions, View, become_view, is_complex, meta_of
+from retrograd.autograd._history import Positions, View, become_view, meta_of
 from retrograd.autograd._levels import as_tensor, keep_up
 from retrograd.autograd._versions import version_of
 from retrograd.autograd._wrap import wrap
@@ -199,8 +199,8 @@ class DualLevel(Level):
         # A view of a bare value has no memory that anybody else could write to.
         shares = operation.view and getattr(given[0], "bare_dtype", None) is None
         primals, tangents = self.in_kind(operation, primals, tangents, shares or bool(written))
-        found = call(operation, primals, options)
-        outputs = list(found) if isinstance(found, (tuple, list)) else [found]
+        computed = call(operation, primals, options)
+        outputs = list(computed) if isinstance(computed, (tuple, list)) else [computed]
         moved: Any = (None,) * len(outputs)
         if not self.stopped and operation.differentiable and any([t is not None for t in tangents]):
             moved = push_forward(operation, primals, tangents, options, outputs, not written)
@@ -213,7 +213,7 @@ class DualLevel(Level):
         if shares and operation.differentiable and isinstance(given[0], Dual):
             for i, result in enumerate(results):
                 result.become_view(given[0], taking(operation, options, i))
-        return results if isinstance(found, (tuple, list)) else results[0]
+        return results if isinstance(computed, (tuple, list)) else results[0]
 
     def run_elementwise(
         self, operation: Operation, args: Sequence[Any], options: dict[str, Any]
@@ -379,7 +379,8 @@ def writable(primal: Any, old: Any, new: Any) -> Any:
     tangent = copies.zeros_like(as_tensor(primal))
     for x in [new] if old is None else [new, old]:  # for each entry of a batch, if one of them is
         zero = linear.sum_all(copies.zeros_like(x))
-        if is_complex(zero) and not is_complex(tangent):  # written through view_as_complex()
+        # Complex if it was written through view_as_complex().
+        if copies.is_complex(zero) and not copies.is_complex(tangent):
             zero = copies.real(zero)
         tangent = tangent + zero
     if old is not None:

@@ -84,7 +84,7 @@ def _moving(op: Operation, inputs: Sequence[Any], tangents: Sequence[Any]) -> li
 def _product_rule(
     op: Operation, inputs: Sequence[Any], tangents: Sequence[Any], options: dict[str, Any]
 ) -> Any:
-    """One factor moves at a time."""
+    """The product rule: the sum of the results in which one factor is replaced by its tangent."""
     parts = [
         op(*inputs[:i], t, *inputs[i + 1 :], **options)
         for i, t in enumerate(tangents)
@@ -102,7 +102,7 @@ def _sum_of_derivatives(
     """Rules of elementwise operations are products with derivatives, and serve tangents as well."""
     parts = [
         _real_derivatives(op, rule, t, inputs, outputs, options, i)
-        if op.adjoint and (_is_complex(inputs[i]) or _is_complex(outputs[0]))
+        if op.adjoint and (copies.is_complex(inputs[i]) or copies.is_complex(outputs[0]))
         else run_rule(op, rule, t, inputs, outputs, options, i)
         for i, (rule, t) in enumerate(zip(op.rules, tangents, strict=True))
         if rule is not None and t is not None
@@ -120,15 +120,11 @@ def _real_derivatives(
 
     def part(seed: Any) -> Any:
         derivatives = run_rule(op, rule, seed, inputs, outputs, options, position)
-        moved = copies.conj(derivatives) * t if _is_complex(derivatives) else derivatives * t
-        return copies.real(moved) if _is_complex(moved) else moved
+        moved = copies.conj(derivatives) * t if copies.is_complex(derivatives) else derivatives * t
+        return copies.real(moved) if copies.is_complex(moved) else moved
 
     ones = copies.zeros_like(outputs[0]) + 1
-    return part(ones) + part(ones * 1j) * 1j if _is_complex(ones) else part(ones)
-
-
-def _is_complex(x: Any) -> bool:
-    return bool(raw(x).dtype.kind == "c")
+    return part(ones) + part(ones * 1j) * 1j if copies.is_complex(ones) else part(ones)
 
 
 def _reduced_derivatives(
@@ -171,7 +167,7 @@ def _total(parts: list[Any]) -> Any:
 
 
 def _like(x: Any, output: Any) -> Any:
-    """A tangent brought to the shape and dtype of what it belongs to."""
+    """A tangent, brought to the shape and dtype of its value."""
     shape, dtype = output.shape, raw(output).dtype
     if x.shape != shape:
         x = copies.clone(linear.expand(x, size=tuple(shape)))  # which may be written to
@@ -182,7 +178,7 @@ def run_rule(
     op: Operation, rule: Rule, t: Any, inputs: Sequence[Any], outputs: Sequence[Any],
     options: dict[str, Any], position: int,
 ) -> Any:  # fmt: skip
-    """A rule, given ``t`` and whatever it names."""
+    """Call a rule with ``t`` and the values that it names."""
     values = dict(options)
     if op.inputs != ("tensors",):
         values.update(zip(op.inputs, inputs, strict=True))
@@ -210,16 +206,16 @@ def transposed_twice(
         back = grad(roots, moved_inputs, given, create_graph=True, materialize_grads=True)
         directions = [t for t in tangents if t is not None]
         pairs = [(b, t) for b, t in zip(back, directions, strict=True) if b.requires_grad]
-        found: Sequence[Any] = [None] * len(given)
+        pushed: Sequence[Any] = [None] * len(given)
         if pairs:
             ends, seeds = zip(*pairs, strict=True)
             seeds = tuple(t if isinstance(t, TensorLike) else wrap(t) for t in seeds)
-            found = grad(ends, given, seeds, allow_unused=True, create_graph=deeper)
+            pushed = grad(ends, given, seeds, allow_unused=True, create_graph=deeper)
             if deeper:
-                some = iter(scope.separate([t for t in found if t is not None], scope.start))
-                found = [None if t is None else next(some) for t in found]
+                some = iter(scope.separate([t for t in pushed if t is not None], scope.start))
+                pushed = [None if t is None else next(some) for t in pushed]
     scope.close()
-    moved = iter(found)
+    moved = iter(pushed)
     in_kind = raw if not any(isinstance(x, TensorLike) for x in inputs) else _as_is
     return [in_kind(next(moved)) if r.requires_grad else None for r in results]
 

@@ -31,11 +31,10 @@ from retrograd.autograd._passes import Entry, orders
 from retrograd.autograd._versions import version_of
 from retrograd.ops import copies, linear, piecewise
 from retrograd.ops._lifted import Lifted, memory_of
-from retrograd.ops._operation import raw
 
 
 class View:
-    """What a view knows: the base whose memory it shows, and how it came about."""
+    """What a view knows: its base, and how the view was taken."""
 
     __slots__ = ("base", "created", "part", "seen")
 
@@ -47,8 +46,8 @@ class View:
 
 
 class Meta:
-    """What plain results do without: leaves that require grad, views, one of several outputs,
-    retained gradients."""
+    """State that plain results do not need: of leaves that require grad, views, one of several
+    outputs, and results that retain their gradient."""
 
     __slots__ = ("accumulator", "added", "ending", "first_pass", "grad", "hooks", "inference",
                  "last_pass", "number", "post_hooks", "requires_grad", "retains", "seen",
@@ -79,7 +78,7 @@ class Meta:
 
 
 def meta_of(tensor: Any) -> Meta:
-    """The meta of a tensor, made now if it has none."""
+    """The meta of a tensor, created if it has none."""
     if tensor._meta is None:
         tensor._meta = Meta()
     meta: Meta = tensor._meta
@@ -87,8 +86,8 @@ def meta_of(tensor: Any) -> Meta:
 
 
 def accumulator(tensor: Any) -> AccumulateGrad:
-    """The node at which the gradient of a leaf ends; the same one as long as any graph uses it."""
-    # As ``let_go`` does it, written out: this is done for every leaf.
+    """The AccumulateGrad node of a leaf. It is the same node as long as any graph uses it."""
+    # As in ``let_go``, inlined because this runs for every leaf.
     try:
         try:
             _acquire()  # threads that use a leaf at once must get the same node
@@ -137,7 +136,8 @@ def origin(tensor: Any) -> Node | None:
 
 
 def edge(tensor: Any) -> tuple[Node | None, int | None]:
-    """Where a tensor's gradient goes: a node, and which of its outputs (None: it has but one)."""
+    """The node that a tensor's gradient goes to, and the number of its output; None if it has only
+    one."""
     if tensor._meta is None:
         return tensor._node, None
     return origin(tensor), tensor._meta.number
@@ -147,8 +147,8 @@ def edge(tensor: Any) -> tuple[Node | None, int | None]:
 
 
 def become_view(result: Any, of: Any, created: str) -> None:
-    """Make ``result``, which shares the memory of ``of``, a view of what that is a view of. What
-    was made in inference mode has no views that know of it, as in PyTorch."""
+    """Make ``result``, which shares memory with ``of``, a view of the base of ``of``. As in
+    PyTorch, tensors made in inference mode do not track their views."""
     version = version_of(of)
     result._version_counter = version
     meta = meta_of(result)
@@ -182,7 +182,7 @@ def refresh(tensor: Any, view: View) -> None:
     if view.part is not None:
         view.part.check(view.base, tensor)
         node: Any = view.part.again(view.base)._node
-    elif is_complex(view.base) != is_complex(tensor):
+    elif copies.is_complex(view.base) != copies.is_complex(tensor):
         node = Positions(view.base, tensor).again(view.base)._node
     else:
         node = _picking(view.base, base_node, base_number, tensor)
@@ -192,7 +192,7 @@ def refresh(tensor: Any, view: View) -> None:
 
 
 def _picking(base: Any, base_node: Any, base_number: int | None, tensor: Any) -> OperationNode:
-    """A node that picks the elements of a view out of its base."""
+    """A node that selects the elements of a view from its base."""
     node: OperationNode = linear.take_flat.node_class()
     node.order = next(orders)
     node.next_nodes = (base_node,)
@@ -308,7 +308,7 @@ def rebase(tensor: Any, node: Node, number: int | None = None, place: int = 0) -
 
 
 def set_node(tensor: Any, node: Node | None) -> None:
-    """Make ``node`` the history of a tensor, and its only output that."""
+    """Make ``node`` the history of a tensor, which is its only output."""
     tensor._node = node
     meta = tensor._meta
     if meta is not None:
@@ -377,7 +377,7 @@ class Positions(PartOfBase):
     def __init__(self, base: Any, view: Any) -> None:
         whole, part = base._data, view._data
         # Whether the base and whether the view is complex; None if both or none are.
-        self.splits: tuple[bool, bool] | None = (is_complex(whole), is_complex(part))
+        self.splits: tuple[bool, bool] | None = (copies.is_complex(whole), copies.is_complex(part))
         if self.splits == (True, False):
             whole = arrays.view_as_real(whole)
         elif self.splits == (False, True):
@@ -412,14 +412,10 @@ class Positions(PartOfBase):
     step, step_back = take, back
 
     def elsewhere(self, x: Any) -> Any:
-        """A value with zeros for the part."""
+        """A value with zeros in place of the part."""
         inside = arrays.put_flat(arrays.zeros(self.shape, arrays.bool_), self.positions, True)
         split = self.splits == (True, False)
         return outside_of_complex(inside, x) if split else outside(inside, x)
-
-
-def is_complex(x: Any) -> bool:
-    return bool(raw(x).dtype.kind == "c")
 
 
 def outside(inside: Any, x: Any) -> Any:
@@ -498,5 +494,5 @@ class CopySlices(CallableNode):
 
 
 def without(values: Sequence[Any], place: int) -> tuple[Any, ...]:
-    """All values but the one at a place."""
+    """All values except the one at a position."""
     return (*values[:place], *values[place + 1 :])

@@ -10,13 +10,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from retrograd.autograd._forward import push_forward
-from retrograd.autograd._history import (
-    PartOfBase,
-    is_complex,
-    layout_of,
-    outside,
-    outside_of_complex,
-)
+from retrograd.autograd._history import PartOfBase, layout_of, outside, outside_of_complex
 from retrograd.ops import comparisons, copies, linear
 from retrograd.ops._operation import Operation, raw
 
@@ -74,7 +68,7 @@ class Part(PartOfBase):
     def elsewhere(self, x: Any) -> Any:
         """A value with zeros for the part."""
         viewed = self.take(raw(x))
-        inside = self.back(copies.zeros_like(viewed) + (1 + 1j if is_complex(viewed) else 1))
-        if not is_complex(x):
+        inside = self.back(copies.zeros_like(viewed) + (1 + 1j if copies.is_complex(viewed) else 1))
+        if not copies.is_complex(x):
             return outside(comparisons.ne(inside, 0), x)
         return outside_of_complex(comparisons.ne(linear.view_as_real(inside), 0), x)

@@ -11,10 +11,11 @@ from operator import mul
 from typing import Any
 
 from retrograd import arrays
-from retrograd.autograd._series import RECURRENCES, Call, Series, scaled, total
+from retrograd.autograd._series import RECURRENCES, Call, Series, scaled
 from retrograd.ops import elementwise
 from retrograd.ops._operands import is_bare
 from retrograd.ops._operation import raw
+from retrograd.ops.algebra._matrix import total
 
 Recurrence = Callable[[int], Any]
 
@@ -25,7 +26,7 @@ def quotient(call: Call) -> Recurrence:
     divisor = call.level.value_of(b)
 
     def coefficient(k: int) -> Any:
-        known = total([call.term(mul, y, j, b, k - j) for j in range(k)])
+        known = total(*[call.term(mul, y, j, b, k - j) for j in range(k)])
         upper = call.coefficient(0, k)
         if known is not None:
             upper = -known if upper is None else upper - known
@@ -50,14 +51,14 @@ def power(call: Call) -> Recurrence | None:
         terms = [
             scaled(call.term(mul, x, j, w, k - j), (n - 1) * j - (k - j)) for j in range(1, k + 1)
         ]
-        result = total(terms)
+        result = total(*terms)
         return None if result is None else scaled(result, 1 / k) / base
 
     w = Series(level, [base ** (n - 1)], call.order, of_lower_power)
 
     def coefficient(k: int) -> Any:
         terms = [scaled(call.term(mul, x, j, w, k - j), j * n / k) for j in range(1, k + 1)]
-        return total(terms)
+        return total(*terms)
 
     return coefficient
 

@@ -32,6 +32,7 @@ from retrograd.ops._batching import Batched, BatchLevel
 from retrograd.ops._lifted import Level, Lifted, bare_option
 from retrograd.ops._operands import is_bare, unrecorded
 from retrograd.ops._operation import Operation, raw
+from retrograd.ops.algebra._matrix import total
 
 UNLIMITED = 1 << 30  # the order of what does not depend on t
 
@@ -421,7 +422,7 @@ class Call:
             first = x.coefficient(1) if k == 2 and bend is not None else None
             if first is None:
                 return straight
-            return total([straight, bend * level.collapsed(first * first)])
+            return total(straight, bend * level.collapsed(first * first))
 
         return coefficient
 
@@ -448,7 +449,7 @@ class Call:
 
     def product(self, a: Any, b: Any, k: int) -> Any:
         """Coefficient ``k`` of a product of series, by the operation."""
-        return total([self.term(self.by, a, j, b, k - j) for j in range(k + 1)])
+        return total(*[self.term(self.by, a, j, b, k - j) for j in range(k + 1)])
 
     def term(self, by: Callable[[Any, Any], Any], a: Any, i: int, b: Any, j: int) -> Any:
         """Coefficient ``i`` of ``a`` by coefficient ``j`` of ``b``, or None for zero. At the
@@ -520,15 +521,6 @@ def in_kind(operation: Operation, values: list[Any]) -> list[Any]:
 
 def _is_array(x: Any) -> bool:
     return hasattr(x, "dtype") and is_bare(x)
-
-
-def total(terms: Sequence[Any]) -> Any:
-    """The sum of terms, of which None is zero."""
-    result = None
-    for term in terms:
-        if term is not None:
-            result = term if result is None else result + term
-    return result
 
 
 def scaled(x: Any, factor: float) -> Any:

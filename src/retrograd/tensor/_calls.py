@@ -21,6 +21,7 @@ from retrograd.autograd._saved import pack_saved
 from retrograd.autograd._versions import UNCHANGING, Version, version_of
 from retrograd.autograd._wrap import SPARSE, wrap
 from retrograd.ops import copies
+from retrograd.ops._arguments import is_number
 from retrograd.ops._lifted import Level, Lifted, LooksAtValues, highest_level, tracer
 from retrograd.ops._operation import Operation, any_arrays
 from retrograd.tensor._overrides import sparse_among
@@ -35,7 +36,7 @@ FLOAT32, FLOAT64 = arrays.float32, arrays.float64
 
 
 def prepare(op: Operation, raws: list[Any], options: dict[str, Any]) -> list[Any]:
-    """The operands in the dtype that PyTorch would compute in."""
+    """The operands, converted to the dtype that PyTorch would compute in."""
     rule = op.dtypes
     if rule in ("same", "free", "real"):
         return raws
@@ -73,11 +74,6 @@ def one_float(values: Sequence[Any], options: dict[str, Any]) -> bool:
         elif isinstance(x, complex):
             return False
     return not any([isinstance(v, complex) for v in options.values()])
-
-
-def is_number(x: Any) -> bool:
-    """Whether ``x`` is a number of Python's. (np.float64 derives from float, but is an array.)"""
-    return isinstance(x, Number) and not arrays.is_raw(x)
 
 
 def _cast_value(x: Any, dtype: Any) -> Raw:
@@ -182,7 +178,7 @@ def are_bare(args: Sequence[Any], options: dict[str, Any]) -> bool:
 
 
 def level_for(op: Operation, args: Sequence[Any], options: dict[str, Any]) -> Level | None:
-    """The transform that does an operation: for random numbers, the innermost that is open."""
+    """The transform that runs an operation. Random numbers are drawn by the innermost open one."""
     return modes.levels[-1] if op.random else level_of(args, options)
 
 
@@ -205,7 +201,7 @@ def level_of(args: Sequence[Any], options: dict[str, Any]) -> Level | None:
 
 
 def apply_by_level(op: Operation, args: Sequence[Any], options: dict[str, Any]) -> Any:
-    """Call ``op`` on Tensors of which some belong to a transform, whatever they are like."""
+    """Call ``op`` on Tensors of which some belong to a transform."""
     level = level_for(op, args, options)
     assert level is not None
     return apply_lifted(level, op, args, options)
@@ -268,7 +264,7 @@ def defined(op: Operation, operands: list[Any], options: dict[str, Any]) -> Any:
 
 
 def lifted_to(level: Level, x: Any) -> Any:
-    """An operand as a Tensor of ``level``, as a constant of it if it comes from below."""
+    """An operand as a Tensor of ``level``; a constant of it if it belongs to a lower level."""
     if isinstance(x, Tensor):
         data = x._data
         if isinstance(data, Lifted) and data.level is level:
@@ -281,8 +277,8 @@ def lifted_to(level: Level, x: Any) -> Any:
 
 
 def check_lifted(op: Operation, raws: Sequence[Any], options: dict[str, Any]) -> None:
-    """What an operation refuses, by the shapes that the user sees. What it refuses for values that
-    cannot be seen here it will refuse below."""
+    """Run the check of an operation on the shapes that the user sees. A check that needs values
+    which are not available here is run by the levels below."""
     if op.check is None:
         return
     if (level := tracer()) is not None:
@@ -305,7 +301,7 @@ def any_ended(values: Sequence[Any]) -> bool:
 def without_ended(
     args: Sequence[Any], options: dict[str, Any]
 ) -> tuple[list[Any], dict[str, Any]]:
-    """Arguments with what is left of values whose transform has ended."""
+    """Arguments in which values whose transform has ended are replaced by what remains of them."""
 
     def left_of(x: Any) -> Any:
         if type(x) in (list, tuple):
@@ -344,14 +340,14 @@ def unrecorded(op: Operation, args: Sequence[Any], options: dict[str, Any]) -> T
 def for_number(
     op: Operation, operands: list[Any], options: dict[str, Any]
 ) -> tuple[Operation, list[Any], dict[str, Any]]:
-    """The operation for a last operand that is a Python number, where there is one of its own."""
+    """The operation to call if the last operand is a Python number and there is one for that."""
     if op.number is None or not is_number(operands[-1]):
         return op, operands, options
     return op.number, operands[:-1], {**options, op.inputs[-1]: operands[-1]}
 
 
 def checked(op: Operation, operands: list[Any], options: dict[str, Any]) -> list[Any]:
-    """The operands as arrays, in the dtype to compute in, if the operation takes them at all."""
+    """The operands as arrays, in the dtype to compute in, after the check of the operation."""
     raws = [x._data if isinstance(x, Tensor) else x for x in operands]
     if op.check is not None:
         op.check(*raws, **options)
@@ -426,7 +422,7 @@ def make_node(
     op: Operation, operands: Sequence[Any], raws: Sequence[Any],
     options: dict[str, Any],
 ) -> OperationNode:  # fmt: skip
-    """A node whose edges lead to where the operands came from; saved values are still to come."""
+    """A node whose edges lead to the nodes of the operands. The caller saves values."""
     lifted = [x for x in raws if isinstance(x, Lifted)]
     narrow = arrays.any_narrow(raws) or (lifted and any([x.dtype.kind == "V" for x in lifted]))
     if lifted:
@@ -535,7 +531,7 @@ def forward_trace() -> str:
 
 
 def in_pytorchs_words(op: Operation, raws: Sequence[Any], error: Exception) -> Exception:
-    """What NumPy refused, said as PyTorch says it; any other error as it is."""
+    """The error of PyTorch that corresponds to an error of NumPy; any other error as it is."""
     text = str(error)
     if "boolean subtract" in text:
         return RuntimeError(
@@ -564,7 +560,7 @@ def in_pytorchs_words(op: Operation, raws: Sequence[Any], error: Exception) -> E
 
 
 def is_operand(value: Any) -> bool:
-    """Whether arithmetic with a Tensor knows what to do with ``value``."""
+    """Whether ``value`` can be an operand of arithmetic with a Tensor."""
     if isinstance(value, OPERANDS):
         return type(value) not in SPARSE
     return is_value(value)

@@ -83,10 +83,14 @@ i1e: Elementwise = elementwise(
 # -- those that PyTorch has without a derivative ---------------------------------------------
 
 
-def _special(name: str, forward: Any, rule: Any, doc: str, example: tuple[str, str]) -> Elementwise:
+def _special(
+    name: str, forward: Any, rule: Any, doc: str, at: str, result: str
+) -> Elementwise:
+    """Declare ``torch.special.name``; ``at`` and ``result`` are an example of it."""
     return elementwise(
         f"special_{name}", forward, rule, dtypes="float", check=no_half(f"{name}_cpu"),
-        public=f"special.{name}", out="cast", doc=doc, example=example,
+        public=f"special.{name}", out="cast", doc=doc,
+        example=(f"torch.special.{name}(torch.tensor({at}))", result),
     )  # fmt: skip
 
 
@@ -94,60 +98,55 @@ bessel_j0: Elementwise = _special(
     "bessel_j0", special.j0,
     lambda g, self: -g * bessel_j1(self),
     "The Bessel function of the first kind, of order 0.",
-    example=("torch.special.bessel_j0(torch.tensor([0., 1.]))", "tensor([1.0000, 0.7652])"),
+    at="[0., 1.]", result="tensor([1.0000, 0.7652])",
 )  # fmt: skip
 bessel_j1: Elementwise = _special(
     "bessel_j1", special.j1,
     lambda g, self: g * (bessel_j0(self) - _over_argument(self, -1)),
     "The Bessel function of the first kind, of order 1.",
-    example=("torch.special.bessel_j1(torch.tensor([0., 1.]))", "tensor([0.0000, 0.4401])"),
+    at="[0., 1.]", result="tensor([0.0000, 0.4401])",
 )  # fmt: skip
 bessel_y0: Elementwise = _special(
     "bessel_y0", special.y0,
     lambda g, self: -g * bessel_y1(self),
     "The Bessel function of the second kind, of order 0.",
-    example=("torch.special.bessel_y0(torch.tensor([1., 2.]))", "tensor([0.0883, 0.5104])"),
+    at="[1., 2.]", result="tensor([0.0883, 0.5104])",
 )  # fmt: skip
 bessel_y1: Elementwise = _special(
     "bessel_y1", special.y1,
     lambda g, self, result: g * (bessel_y0(self) - result / self),
     "The Bessel function of the second kind, of order 1.",
-    example=("torch.special.bessel_y1(torch.tensor([1., 2.]))", "tensor([-0.7812, -0.1070])"),
+    at="[1., 2.]", result="tensor([-0.7812, -0.1070])",
 )  # fmt: skip
 modified_bessel_i0: Elementwise = _special(
     "modified_bessel_i0", special.i0,
     lambda g, self: g * modified_bessel_i1(self),
     "The modified Bessel function of the first kind, of order 0.",
-    example=("torch.special.modified_bessel_i0(torch.tensor([0., 1.]))",
-             "tensor([1.0000, 1.2661])"),
+    at="[0., 1.]", result="tensor([1.0000, 1.2661])",
 )  # fmt: skip
 modified_bessel_i1: Elementwise = _special(
     "modified_bessel_i1", special.i1,
     lambda g, self: g * (modified_bessel_i0(self) - _over_argument(self, 1)),
     "The modified Bessel function of the first kind, of order 1.",
-    example=("torch.special.modified_bessel_i1(torch.tensor([0., 1.]))",
-             "tensor([0.0000, 0.5652])"),
+    at="[0., 1.]", result="tensor([0.0000, 0.5652])",
 )  # fmt: skip
 modified_bessel_k0: Elementwise = _special(
     "modified_bessel_k0", special.k0,
     lambda g, self: -g * modified_bessel_k1(self),
     "The modified Bessel function of the second kind, of order 0.",
-    example=("torch.special.modified_bessel_k0(torch.tensor([1., 2.]))",
-             "tensor([0.4210, 0.1139])"),
+    at="[1., 2.]", result="tensor([0.4210, 0.1139])",
 )  # fmt: skip
 modified_bessel_k1: Elementwise = _special(
     "modified_bessel_k1", special.k1,
     lambda g, self, result: -g * (modified_bessel_k0(self) + result / self),
     "The modified Bessel function of the second kind, of order 1.",
-    example=("torch.special.modified_bessel_k1(torch.tensor([1., 2.]))",
-             "tensor([0.6019, 0.1399])"),
+    at="[1., 2.]", result="tensor([0.6019, 0.1399])",
 )  # fmt: skip
 scaled_modified_bessel_k0: Elementwise = _special(
     "scaled_modified_bessel_k0", special.k0e,
     lambda g, self, result: g * (result - scaled_modified_bessel_k1(self)),
     "The scaled Bessel function ``exp(input) * modified_bessel_k0(input)``.",
-    example=("torch.special.scaled_modified_bessel_k0(torch.tensor([1., 2.]))",
-             "tensor([1.1445, 0.8416])"),
+    at="[1., 2.]", result="tensor([1.1445, 0.8416])",
 )  # fmt: skip
 scaled_modified_bessel_k1: Elementwise = _special(
     "scaled_modified_bessel_k1", special.k1e,
@@ -155,21 +154,19 @@ scaled_modified_bessel_k1: Elementwise = _special(
         g * (result * (1 - 1 / self) - scaled_modified_bessel_k0(self))
     ),
     "The scaled Bessel function ``exp(input) * modified_bessel_k1(input)``.",
-    example=("torch.special.scaled_modified_bessel_k1(torch.tensor([1., 2.]))",
-             "tensor([1.6362, 1.0335])"),
+    at="[1., 2.]", result="tensor([1.6362, 1.0335])",
 )  # fmt: skip
 spherical_bessel_j0: Elementwise = _special(
     "spherical_bessel_j0", special.spherical_j0,
     lambda g, self: g * _spherical_derivative(self),
     "The spherical Bessel function of the first kind, of order 0.",
-    example=("torch.special.spherical_bessel_j0(torch.tensor([0., 1.]))",
-             "tensor([1.0000, 0.8415])"),
+    at="[0., 1.]", result="tensor([1.0000, 0.8415])",
 )  # fmt: skip
 airy_ai: Elementwise = _special(
     "airy_ai", special.airy_ai,
     lambda g, self: g * airy_ai_derivative(self),
     "The Airy function Ai.",
-    example=("torch.special.airy_ai(torch.tensor([0., 1.]))", "tensor([0.3550, 0.1353])"),
+    at="[0., 1.]", result="tensor([0.3550, 0.1353])",
 )  # fmt: skip
 airy_ai_derivative: Elementwise = elementwise(
     "airy_ai_derivative", special.airy_ai_derivative, lambda g, self: g * (self * airy_ai(self)),
