@@ -86,8 +86,8 @@ def _command_line(**options: Any) -> list[Any]:
     answered there, too."""
     command = _of_python(**options)
     own = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-    found = f"import sys; sys.path.insert(0, {own!r}); import retrograd.as_torch; del sys.path[0]"
-    return [f"{found}; {part}" if "spawn_main" in str(part) else part for part in command]
+    setup = f"import sys; sys.path.insert(0, {own!r}); import retrograd.as_torch; del sys.path[0]"
+    return [f"{setup}; {part}" if "spawn_main" in str(part) else part for part in command]
 
 
 _of_python: Any = spawn.get_command_line

@@ -52,8 +52,8 @@ def _function(name: str) -> Any:
             return getattr(home, name.removeprefix(prefix), None)
     torch = importlib.import_module("retrograd")
     homes = (torch, importlib.import_module("retrograd.nn.functional"), torch.Tensor)
-    found = (getattr(home, name, None) for home in homes)
-    return next((f for f in found if callable(f) and not isinstance(f, type)), None)
+    candidates = (getattr(home, name, None) for home in homes)
+    return next((f for f in candidates if callable(f) and not isinstance(f, type)), None)
 
 
 aten = Kernels()

@@ -91,10 +91,10 @@ class CustomOpDef:
                     f"Trying to backward through {name}.default but no autograd formula "
                     "was registered. Please use register_autograd to add one."
                 )
-            found = operation._backward(ctx, *gradients)
-            found = found if isinstance(found, (tuple, list)) else (found,)
-            missing = len(operation._signature.parameters) - len(found)
-            return (*found, *(None,) * missing)
+            grads = operation._backward(ctx, *gradients)
+            grads = grads if isinstance(grads, (tuple, list)) else (grads,)
+            missing = len(operation._signature.parameters) - len(grads)
+            return (*grads, *(None,) * missing)
 
         members: dict[str, Any] = {
             "forward": staticmethod(forward), "setup_context": staticmethod(setup_context),
@@ -286,13 +286,13 @@ class Namespace:
         self.name = name
 
     def __getattr__(self, name: str) -> CustomOpDef:
-        found = OPERATIONS.get(f"{self.name}::{name}")
-        if found is None:
+        operation = OPERATIONS.get(f"{self.name}::{name}")
+        if operation is None:
             raise AttributeError(
                 f"'_OpNamespace' '{self.name}' object has no attribute '{name}': retrograd knows "
                 "the operations that torch.library.custom_op declares"
             )
-        return found
+        return operation
 
 
 __all__ = ["CustomOpDef", "custom_op", "register_autograd", "register_fake",

@@ -17,10 +17,10 @@ def nearest(name: str, known: Iterable[str], where: str) -> str:
     """
     import difflib
 
-    found = difflib.get_close_matches(name, known, n=3, cutoff=0.6)
-    if not found:
+    matches = difflib.get_close_matches(name, known, n=3, cutoff=0.6)
+    if not matches:
         return ""
-    *before, last = [f"{where}.{n}" for n in found]
+    *before, last = [f"{where}.{n}" for n in matches]
     listed = f"{', '.join(before)} and {last}" if before else last
     return f"; the nearest name{'s are' if before else ' is'} {listed}"
 

@@ -92,12 +92,12 @@ def _declare(name: str, inputs: str, doc: str, **rules: Any) -> Elementwise:
 
 def _parts(name: str, doc: str, *rules: Any) -> list[Elementwise]:
     """Declare a function of SciPy that gives several results, by the rules of each."""
-    found = [
+    operations = [
         _operation(f"{name}_{i}", "x", {"x": rule}, kernels.of_scipy(name, i))
         for i, rule in enumerate(rules)
     ]
-    _public(name, "x", lambda x: tuple([op(x) for op in found]), doc)
-    return found
+    _public(name, "x", lambda x: tuple([op(x) for op in operations]), doc)
+    return operations
 
 
 # -- hypergeometric functions ----------------------------------------------------------------

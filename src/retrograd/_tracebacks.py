@@ -53,13 +53,13 @@ def is_defect(error: BaseException) -> bool:
 
 def chain(error: BaseException) -> list[BaseException]:
     """An error, those that it was raised from, and those of a group."""
-    found: list[BaseException] = [error]
-    for one in found:  # grows during the iteration
+    chain: list[BaseException] = [error]
+    for one in chain:  # grows during the iteration
         group = one.exceptions if isinstance(one, BaseExceptionGroup) else ()
         for other in (one.__cause__, one.__context__, *group):
-            if other is not None and all(other is not known for known in found):
-                found.append(other)
-    return found
+            if other is not None and all(other is not known for known in chain):
+                chain.append(other)
+    return chain
 
 
 @contextmanager

@@ -21,8 +21,8 @@ __all__ = ["CubicSpline", "interp"]
 
 
 def _floats(x: Any) -> Tensor:
-    found = as_tensor(x)
-    return found if found.is_floating_point() else found.double()
+    tensor = as_tensor(x)
+    return tensor if tensor.is_floating_point() else tensor.double()
 
 
 def _of_one_dtype(*values: Any) -> list[Tensor]:
@@ -35,8 +35,8 @@ def _of_one_dtype(*values: Any) -> list[Tensor]:
 def _interval(points: Tensor, x: Tensor) -> Tensor:
     """The number of the interval between points that each value is in, or is nearest to."""
     above = searchsorted(points.detach().contiguous(), x.detach().contiguous(), right=True)
-    found: Tensor = (above - 1).clamp(0, points.shape[0] - 2)
-    return found
+    interval: Tensor = (above - 1).clamp(0, points.shape[0] - 2)
+    return interval
 
 
 def _check_increasing(name: str, what: str, points: Tensor, strictly: bool = True) -> None:
@@ -68,9 +68,9 @@ def interp(
     Example:
         >>> from retrograd.interpolate import interp
         >>> y = torch.tensor([0.0, 10.0, 20.0], requires_grad=True)
-        >>> found = interp(torch.tensor([0.5, 1.25]), [0.0, 1.0, 2.0], y); found.detach()
+        >>> values = interp(torch.tensor([0.5, 1.25]), [0.0, 1.0, 2.0], y); values.detach()
         tensor([ 5.0000, 12.5000])
-        >>> found.sum().backward(); y.grad
+        >>> values.sum().backward(); y.grad
         tensor([0.5000, 1.2500, 0.2500])
     """
     x, xp, fp = _of_one_dtype(x, xp, fp)
@@ -102,8 +102,8 @@ def interp(
         inside = as_tensor(left, dtype=x.dtype).expand(x.shape).where(x < xp[0], inside)
     if right is not None:
         inside = as_tensor(right, dtype=x.dtype).expand(x.shape).where(x > xp[-1], inside)
-    found: Tensor = inside
-    return found
+    values: Tensor = inside
+    return values
 
 
 class CubicSpline:
@@ -159,8 +159,8 @@ class CubicSpline:
         slope = (y[1:] - y[:-1]) / h
         s = _slopes(self.x, h[:, 0], slope, ends)
         bend = (s[:-1] + s[1:] - 2 * slope) / h
-        found: Tensor = stack([bend / h, (slope - s[:-1]) / h - bend, s[:-1], y[:-1]], dim=0)
-        return found
+        coefficients: Tensor = stack([bend / h, (slope - s[:-1]) / h - bend, s[:-1], y[:-1]], dim=0)
+        return coefficients
 
     def __call__(self, x: Any, nu: int = 0) -> Tensor:
         """The curve, or a derivative of it.
@@ -188,11 +188,11 @@ class CubicSpline:
         if self.extrapolate is False:
             outside = (flat < self.x[0]) | (flat > self.x[-1])
             total = (total * math.nan).where(outside[:, None], total)
-        found: Tensor = total.reshape(*at.shape, *self._shape)
+        values: Tensor = total.reshape(*at.shape, *self._shape)
         if self.axis and at.ndim:
             dims = list(range(at.ndim))
-            found = reshaping.movedim(found, dims, [self.axis + d for d in dims])
-        return found
+            values = reshaping.movedim(values, dims, [self.axis + d for d in dims])
+        return values
 
     def integrate(self, a: Any, b: Any) -> Tensor:
         """The integral of the curve between two limits, which must be between the points.
@@ -204,8 +204,8 @@ class CubicSpline:
         Returns:
             A Tensor, of the shape of a value.
         """
-        found: Tensor = self._integral_to(b) - self._integral_to(a)
-        return found
+        integral: Tensor = self._integral_to(b) - self._integral_to(a)
+        return integral
 
     def _integral_to(self, end: Any) -> Tensor:
         at = as_tensor(end, dtype=self.x.dtype).reshape(())
@@ -215,8 +215,8 @@ class CubicSpline:
         part = part.where(part < h, h)
         c3, c2, c1, c0 = (self.c[k] for k in range(4))
         parts = part * (c0 + part * (c1 / 2 + part * (c2 / 3 + part * c3 / 4)))
-        found: Tensor = parts.sum(0).reshape(self._shape)
-        return found
+        integral: Tensor = parts.sum(0).reshape(self._shape)
+        return integral
 
 
 def _ends(bc_type: Any) -> Any:
@@ -299,8 +299,8 @@ def _periodic_slopes(h: Tensor, slope: Tensor, inner: Tensor) -> Tensor:
     i = list(range(n))
     columns = [(k - 1) % n for k in i] + i + [(k + 1) % n for k in i]
     values = slicing.cat([h, 2 * (before + h), before])
-    found = spsolve(
+    slopes = spsolve(
         sparse_coo_tensor([i * 3, columns], values, (n, n)), slicing.cat([first, inner])
     )
-    whole: Tensor = slicing.cat([found, found[:1]])
+    whole: Tensor = slicing.cat([slopes, slopes[:1]])
     return whole

@@ -176,8 +176,8 @@ def composite(
     >>> x.grad
     tensor([0.5000])
     """
-    found: Any = _of_tensors(definition)
-    return _declared(families.composite, name, found, kernel, inputs, **declared)
+    on_tensors: Any = _of_tensors(definition)
+    return _declared(families.composite, name, on_tensors, kernel, inputs, **declared)
 
 
 def _declared(family: Callable[..., Operation], name: str, *args: Any, **words: Any) -> Operation:

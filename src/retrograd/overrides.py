@@ -78,11 +78,11 @@ def handle_torch_function(
         >>> double(Scalar())
         'overridden'
     """
-    found = overriding(relevant_args) if modes.overrides else []
-    result = _interception.ask(public_api, found, args, kwargs)
+    overriders = overriding(relevant_args) if modes.overrides else []
+    result = _interception.ask(public_api, overriders, args, kwargs)
     if result is NotImplemented:
         name = f"{public_api.__module__}.{public_api.__name__}"
-        kinds = list(map(type, found))
+        kinds = list(map(type, overriders))
         raise TypeError(
             f"no implementation found for '{name}' on types that implement __torch_function__: "
             f"{kinds}"

@@ -42,17 +42,17 @@ def _batch(level: BatchLevel, g: Any) -> Any:
     return wrap(batch) if isinstance(g, TensorLike) else batch
 
 
-def _own(found: Any, given: Sequence[Any]) -> Any:
+def _own(gradient: Any, given: Sequence[Any]) -> Any:
     """A result with memory of its own, if it shows that of what was given."""
-    if found._node is None and arrays.is_raw(found._data):
+    if gradient._node is None and arrays.is_raw(gradient._data):
         for g in given:
             if (
                 g is not None
                 and arrays.is_raw(g._data)
-                and arrays.may_overlap(found._data, g._data)
+                and arrays.may_overlap(gradient._data, g._data)
             ):
-                return wrap(arrays.copy(found._data))
-    return found
+                return wrap(arrays.copy(gradient._data))
+    return gradient
 
 
 def standard_basis(tensors: Sequence[Any], first: int = 0, count: int | None = None) -> list[Any]:

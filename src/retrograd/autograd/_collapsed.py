@@ -179,14 +179,14 @@ class CollapsedLevel(SeriesLevel):
             given.append(x if parts is None else None)
         step = Step(self, op, given, moving, options)
         if bare:
-            found = step.run()
+            coefficients = step.run()
         else:
             outside = self.directions if self.points is None else self.points
             assert outside is not None
-            found = call_below(outside.number, step.run)
-        if found is None:
+            coefficients = call_below(outside.number, step.run)
+        if coefficients is None:
             return None
-        result = Collapsed(self, found)
+        result = Collapsed(self, coefficients)
         if op.view:
             result.become_view(args[0], taking(op, options, 0))
         return result

@@ -85,9 +85,9 @@ class Task:
         self.call: Call | None = None
         self.recording_for: Call | None = None
         self.reachable: set[Node] | None = None
-        # Is told of every node that runs: before, and of what it gave. None for most passes.
+        # Notified before each node runs, and of its gradients afterwards. None for most passes.
         self.observer: Any = None
-        self.callbacks: list[Callable[[], None]] | None = None  # what to do when it is over
+        self.callbacks: list[Callable[[], None]] | None = None  # called when the pass is over
 
     def will_run(self, node: Node) -> bool:
         """Whether this pass comes, or came, to ``node``."""
@@ -155,9 +155,9 @@ def _loop(task: Task) -> dict[int, Any]:
     waiting, heap, needed = task.waiting, task.heap, task.needed
     wanted = task.wanted
     plain = not (task.recorded or task.anomaly or task.observer is not None)
-    every = plain and needed is None and not wanted  # most passes: nothing is left out or returned
+    every = plain and needed is None and not wanted  # most passes: no node is skipped or captured
     free = not task.keep_graph
-    following: Node | None = None  # the node in hand
+    following: Node | None = None  # the node to run next, unless a newer one waits in the heap
     next_g: Any = None
     received: Any
     if len(task.roots) == 1:  # most passes
@@ -169,8 +169,8 @@ def _loop(task: Task) -> dict[int, Any]:
             deliver(task, node, number, g)
     newest = heap[0][0] if heap else NOTHING_WAITS
     while True:
-        # Of all that have received something, take the newest: the node in hand if it is that,
-        # otherwise the first of the heap.
+        # Of all nodes that have received a gradient, run the newest: ``following``, or the first of
+        # the heap.
         if following is not None and following.order < newest:
             node, g = following, next_g
         else:
@@ -210,8 +210,8 @@ def _loop(task: Task) -> dict[int, Any]:
             g = received = None
             continue
 
-        # Hand the gradients on. The first new one stays in hand: more often than not its node is
-        # the newest, and runs next without going through the heap.
+        # Pass the gradients on. The first new one becomes ``following``: usually its node is the
+        # newest, and runs next without going through the heap.
         if len(next_nodes) == 1 and next_nodes[0] not in waiting:  # a chain: no need for a loop
             following, next_g = next_nodes[0], received[0]
             g = received = None
@@ -241,7 +241,7 @@ def _loop(task: Task) -> dict[int, Any]:
 
 
 def plus(a: Any, b: Any) -> Any:
-    """The sum of two gradients, an array of its own. None is no gradient, and adds nothing."""
+    """The sum of two gradients, as a new array. None means that there is no gradient."""
     if a is None or b is None:
         one = a if b is None else b
         return arrays.copy(one) if arrays.is_raw(one) else one
@@ -269,8 +269,8 @@ def deliver(task: Task, node: Node, number: int | None, g: Any) -> None:
 
 
 def collect(node: Node, entry: Any) -> Any:
-    """What a node gets: its gradient, or the list of them if it has several outputs. None where
-    nothing but None has come."""
+    """The gradient that a node has received, or a list of them if it has several outputs. None if
+    nothing but None has arrived."""
     if isinstance(entry, list):
         return entry[0]
     grads = [entry[i][0] if i in entry else None for i in range(len(node.outputs))]  # type: ignore[attr-defined]
@@ -278,14 +278,15 @@ def collect(node: Node, entry: Any) -> Any:
 
 
 def alone(node: Any, number: int, g: Any) -> list[Any]:
-    """The gradients of the outputs of a node, of which only output ``number`` has one."""
+    """The gradients of the outputs of a node of which only output ``number`` has one."""
     gradients = [None] * len(node.outputs)
     gradients[number] = g
     return gradients
 
 
 def nothing(node: Node, next_nodes: Sequence[Node | None]) -> Sequence[Any]:
-    """What a node makes of no gradient: nothing, but for custom Functions that ask for zeros."""
+    """The gradients that a node passes on if it receives none: None, except for custom Functions
+    that ask for zeros."""
     if node.makes_zeros:
         several = getattr(node, "outputs", None)
         return node.backward(None if several is None else [None] * len(several), next_nodes)

@@ -13,7 +13,7 @@ L = TypeVar("L", bound=Level)
 
 
 class opened(Within, Generic[L]):  # noqa: N801 - a context
-    """Within it, operations look for values of transforms among their arguments."""
+    """A context in which a level is open: operations look for its values among their arguments."""
 
     def __init__(self, level: L) -> None:
         self.level = level
@@ -28,7 +28,7 @@ class opened(Within, Generic[L]):  # noqa: N801 - a context
 
 
 def refusal(error: LooksAtValues) -> RuntimeError:
-    """What users are told who look at a value that is not there to be looked at."""
+    """The error for code that reads a value which is not available."""
     where = f", in {error.operation}()" if error.operation else ""
     if error.transform != "vmap":
         return RuntimeError(

@@ -53,8 +53,8 @@ SECOND_BACKWARD = (
 
 
 class Extras:
-    """What most nodes do without: edges to one of several outputs, broadcasting, hooks. For all
-    the others the engine checks one ``is None``."""
+    """Data that most nodes do not need: edges to one of several outputs, broadcasting, hooks. For
+    nodes without it, the engine checks one ``is None``."""
 
     __slots__ = ("conjugate", "fit", "metadata", "needs_visit", "next_numbers", "packed",
                  "post_hooks", "pre_hooks", "retained", "tensor_hooks", "trace")  # fmt: skip
@@ -87,7 +87,7 @@ class Node:
     __slots__ = ("__weakref__", "code", "extras", "lasti", "next_nodes", "order", "saved")
 
     operation: ClassVar[Operation | None] = None
-    makes_zeros: ClassVar[bool] = False  # whether it has something to say when no gradient comes
+    makes_zeros: ClassVar[bool] = False  # whether it runs even if no gradient arrives
     order: int
     next_nodes: tuple[Node | None, ...]
     saved: Any  # (value, its version counter, the count it was saved at) for each name, flat
@@ -122,7 +122,7 @@ class Node:
         raise NotImplementedError
 
     def release(self) -> None:
-        """Let the saved values go."""
+        """Free the saved values."""
         if self.saved is not None:
             self.saved = FREED
 
@@ -242,8 +242,8 @@ AMBIGUOUS = (
 
 
 class Nowhere(Node):
-    """Where the gradient of a view goes that was taken in no_grad mode of a tensor that requires
-    grad. PyTorch records what is done with such a view, and lets its gradient go."""
+    """The end of the gradient of a view that was taken in no_grad mode from a tensor that requires
+    grad. PyTorch records operations on such a view and discards its gradient."""
 
     __slots__ = ()
 
@@ -270,7 +270,7 @@ _is_held, _acquire, _release = (
 
 
 class AccumulateGrad(CallableNode):
-    """Where gradients end: adds what arrives to the ``.grad`` of a leaf tensor."""
+    """The node of a leaf: adds the gradients that arrive to its ``.grad``."""
 
     __slots__ = ("variable",)
 
@@ -291,7 +291,8 @@ class AccumulateGrad(CallableNode):
         return "torch::autograd::AccumulateGrad"
 
     def twin(self, value: Any, version: Any) -> Any:
-        """A leaf with another value, such as hooks unpacked, whose gradient ends here too."""
+        """A leaf with another value, such as one that hooks unpacked, whose gradient is accumulated
+        here."""
         meta = type(self.variable._meta)()
         meta.requires_grad = True
         meta.ending = meta.accumulator = weakref.ref(self)
@@ -307,7 +308,7 @@ class AccumulateGrad(CallableNode):
             return ()
         if SPARSE and (type(g) in SPARSE or type(meta.grad) in SPARSE):
             return self.backward_sparse(g, tell)
-        # As ``let_go`` does it, written out: this is done for every leaf.
+        # As in ``let_go``, inlined because this runs for every leaf.
         try:
             try:
                 _acquire()
@@ -380,7 +381,7 @@ class AccumulateGrad(CallableNode):
         return ()
 
     def replace_grad(self, added: Callable[[Any], Any]) -> None:
-        """Let a function compute the gradient of the leaf from the one so far."""
+        """Set the gradient of the leaf to ``added`` of the gradient so far."""
         meta = self.variable._meta
         try:
             try:

@@ -193,8 +193,8 @@ def _conjugate(value: Any) -> Any:
 def run_rules(
     node: Node, g: Any, next_nodes: Sequence[Node | None], recorded: bool
 ) -> Sequence[Any]:
-    """Run a node, hooks apart: its rules, and then each gradient brought to the shape and dtype
-    of the input it belongs to."""
+    """Run a node without its hooks: apply its rules, and bring each gradient to the shape and dtype
+    of its input."""
     extras = node.extras
     received = bare_rules(node, g, next_nodes, recorded)
     return received if extras is None or extras.fit is None else fit_all(received, extras.fit)
@@ -203,7 +203,7 @@ def run_rules(
 def bare_rules(
     node: Node, g: Any, next_nodes: Sequence[Node | None], recorded: bool
 ) -> Sequence[Any]:
-    """What the rules of a node give, as it is."""
+    """The gradients that the rules of a node return, unchanged."""
     extras = node.extras
     if (
         isinstance(node, OperationNode)
@@ -215,7 +215,7 @@ def bare_rules(
 
 
 def fit_all(received: Sequence[Any], infos: Sequence[Any]) -> Sequence[Any]:
-    """Each gradient brought to the shape and dtype of the input that it is for."""
+    """Bring each gradient to the shape and dtype of its input."""
     fitted = []
     for g, info in zip(received, infos):  # noqa: B905 - strict takes time here
         if g is not None and info is not None and (g.shape != info[0] or g.dtype is not info[1]):
@@ -225,8 +225,9 @@ def fit_all(received: Sequence[Any], infos: Sequence[Any]) -> Sequence[Any]:
 
 
 def _spread(g: Any, shape: tuple[int, ...]) -> Any:
-    """Bring a gradient that lacks dimensions, or elements along some, to a shape: that of what a
-    smaller value was written over, or of a value with more dimensions than the place it was put."""
+    """Bring a gradient to a shape that has more dimensions, or more elements along some: that of a
+    value that was overwritten by a smaller one, or of a value with more dimensions than the slice
+    that it was written to."""
     extra = len(g.shape) - len(shape)
     if extra >= 0:
         for m, n in zip(g.shape[extra:], shape):  # noqa: B905 - strict takes time here
@@ -315,7 +316,8 @@ def backward_source(operation: Operation) -> str:
 
 
 def code_key(function: Any) -> Any:
-    """What a function without defaults and closures does, to compare it with another."""
+    """A key that is equal for functions that do the same, if they have no defaults and no
+    closure."""
     code = getattr(function, "__code__", None)
     if code is None or code.co_names or code.co_freevars or function.__defaults__:
         return None
@@ -334,8 +336,9 @@ SHORT_RULES = {
 
 
 def is_transpose(node: Node | None) -> bool:
-    """Whether a gradient that goes to ``node`` is about to be transposed. The rule that makes it
-    may then make it such that it ends up row by row in memory, as parameters lie there."""
+    """Whether the gradient that goes to ``node`` is about to be transposed. The rule that computes
+    it may then choose a memory layout that is row-major after the transposition, as parameters
+    are."""
     return node is not None and node.operation is linear.t
 
 

@@ -205,10 +205,10 @@ class PatternLevel(Level):
     def adopt(self, tensor: Any) -> None:
         base: Dependent = tensor._meta.view.base._data
         inner, part = inner_view(tensor, base.value)
-        found = Dependent(self, inner)
-        found.become_view(base, part.take)
-        found.seen = -1
-        become_lifted_view(tensor, found, part)
+        value = Dependent(self, inner)
+        value.become_view(base, part.take)
+        value.seen = -1
+        become_lifted_view(tensor, value, part)
 
     def write(self, target: Any, result: Any, moves: bool = True) -> None:
         self.written = True
@@ -233,8 +233,8 @@ class PatternLevel(Level):
         options = {name: bare_option(self.value_of(x)) for name, x in options.items()}
         values = [self.value_of(x) for x in inputs]
         values = [as_tensor(x) if isinstance(x, Lifted) or arrays.is_raw(x) else x for x in values]
-        found = call(operation, values, options)
-        outputs = list(found) if isinstance(found, (tuple, list)) else [found]
+        computed = call(operation, values, options)
+        outputs = list(computed) if isinstance(computed, (tuple, list)) else [computed]
         varies = selects or any(self.varies_in(x) for x in inputs)
         results = [Dependent(self, y, varies=varies) for y in outputs]
         moving = [i for i, x in enumerate(inputs) if self.owns(x) and x.moves]
@@ -253,7 +253,7 @@ class PatternLevel(Level):
                     if operation is copies.clone:
                         y.source = inputs[0].source
                     y.seen = y.view_of[0].version if y.view_of is not None else y.seen
-        return tuple(results) if isinstance(found, (tuple, list)) else results[0]
+        return tuple(results) if isinstance(computed, (tuple, list)) else results[0]
 
 
 class Known:
@@ -311,12 +311,12 @@ class Known:
 
     def total(self, of_inputs: list[list[Any]]) -> list[Any]:
         """The patterns of the outputs, by the relation of each to each input that moves."""
-        found = []
+        sums = []
         for y, *relations in zip(self.outputs, *of_inputs, strict=True):
             pairs = zip(self.moving, relations, strict=True)
             size = patterns.size_of(raw(y).shape)
-            found.append(steps.union([_related(r, self.inputs[i].pattern, size) for i, r in pairs]))
-        return found
+            sums.append(steps.union([_related(r, self.inputs[i].pattern, size) for i, r in pairs]))
+        return sums
 
     def note_copies(self, of_inputs: list[list[Any]]) -> None:
         """Note which outputs consist of copies of elements of the input."""
@@ -359,8 +359,8 @@ class Known:
         for i, x in zip(self.moving, inputs, strict=True):
             numbers[i] = as_tensor(arrays.arange(start, start + x.size, 1.0).reshape(x.shape))
             start += x.size
-        found = call(self.operation, numbers, self.without_offset())
-        outputs = found if isinstance(found, (tuple, list)) else [found]
+        computed = call(self.operation, numbers, self.without_offset())
+        outputs = computed if isinstance(computed, (tuple, list)) else [computed]
         rows = [patterns.from_numbers(raw(y)) for y in outputs]
         if all(x.source is not None for x in inputs):
             source = patterns.joined([x.source for x in inputs])
@@ -534,11 +534,11 @@ def _of_custom(level: PatternLevel, cls: Any, args: tuple[Any, ...]) -> Any:
 def _result_of_custom(level: PatternLevel, y: Any, inputs: list[Any]) -> Any:
     if not isinstance(y, TensorLike):
         return y
-    found = Dependent(level, y, varies=any(x.varies for x in inputs))
-    parts = [steps.all_of(x.pattern, found.size) for x in inputs if x.moves]
-    if parts and found.dtype.kind in dtypes.INEXACT:
-        found._pattern = steps.union(parts)
-    return wrap(found)
+    result = Dependent(level, y, varies=any(x.varies for x in inputs))
+    parts = [steps.all_of(x.pattern, result.size) for x in inputs if x.moves]
+    if parts and result.dtype.kind in dtypes.INEXACT:
+        result._pattern = steps.union(parts)
+    return wrap(result)
 
 
 PatternLevel.run_custom = _of_custom

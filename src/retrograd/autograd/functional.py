@@ -300,10 +300,10 @@ class Call:
     def check(self, tensors: Tensors, role: str) -> None:
         _check_requires_grad(tensors, role, self.strict)
 
-    def filled(self, found: Tensors, like: Tensors, stage: str) -> Tensors:
+    def filled(self, gradients: Tensors, like: Tensors, stage: str) -> Tensors:
         """Gradients, with zeros for what nothing depends on, which ``strict`` refuses."""
         filled = []
-        for i, (g, x) in enumerate(zip(found, like, strict=True)):
+        for i, (g, x) in enumerate(zip(gradients, like, strict=True)):
             if self.strict and g is None:
                 raise RuntimeError(INDEPENDENT[stage].format(i=i))
             if self.strict and self.create_graph and not g.requires_grad:

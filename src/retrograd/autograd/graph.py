@@ -255,8 +255,8 @@ def alive() -> Alive:
         >>> def losses():
         ...     kept = [(w * 2).exp().sum() for _ in range(3)]
         ...     return torch.autograd.graph.alive()
-        >>> found = losses()
-        >>> sorted(graph.held_by[0] for graph in found if "kept" in str(graph.held_by))
+        >>> graphs = losses()
+        >>> sorted(graph.held_by[0] for graph in graphs if "kept" in str(graph.held_by))
         ['kept[...] in losses()', 'kept[...] in losses()', 'kept[...] in losses()']
     """
     from retrograd.autograd._explaining._alive import alive

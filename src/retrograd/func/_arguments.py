@@ -40,8 +40,8 @@ def positions(argnums: Argnums, count: int) -> tuple[int, ...]:
 
 def chosen(args: tuple[Any, ...], argnums: Argnums) -> Any:
     """The arguments at ``argnums``: one, or a tuple."""
-    found = tuple(args[n] for n in positions(argnums, len(args)))
-    return found[0] if isinstance(argnums, int) else found
+    chosen = tuple(args[n] for n in positions(argnums, len(args)))
+    return chosen[0] if isinstance(argnums, int) else chosen
 
 
 def replaced(args: tuple[Any, ...], argnums: Argnums, values: Any) -> tuple[Any, ...]:

@@ -50,8 +50,8 @@ def jvp(
             "jvp(f, primals, tangents, strict=True): The output of f is independent of the inputs. "
             f"This is not allowed with strict=True{which}."
         )
-    found = (unflatten(moved.values, moved.shape), unflatten(moved.filled(), moved.shape))
-    return (*found, moved.aux) if has_aux else found
+    results = (unflatten(moved.values, moved.shape), unflatten(moved.filled(), moved.shape))
+    return (*results, moved.aux) if has_aux else results
 
 
 class Moved:

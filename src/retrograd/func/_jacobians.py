@@ -77,11 +77,11 @@ def jacrev(
         check_real("jacrev", outputs, "outputs")
         rows = _stacked_rows(recording, outputs, chunk_size)
         blocks = [_split_rows(x, outputs) for x in rows]  # by input, then by output
-        found = [unflatten(list(of_output), recording.shape) for of_output in zip(*blocks)]  # noqa: B905
-        found = unflatten(found, shape)
+        jacobian = [unflatten(list(of_output), recording.shape) for of_output in zip(*blocks)]  # noqa: B905
+        jacobian = unflatten(jacobian, shape)
         aux = recording.cut(aux) if has_aux else None
         recording.close()
-        return (found, aux) if has_aux else found
+        return (jacobian, aux) if has_aux else jacobian
 
     return takes_arrays(jacobian, argnums, has_aux)
 
@@ -131,8 +131,8 @@ def jacfwd(
             check_real("jacfwd", moved.values, "outputs")
             columns = [taken_out(level, t) for t in moved.filled()]
             aux = tree_map(lambda x: _shared(level, x), moved.aux)
-        found = [unflatten(_split_columns(y, inputs), shape) for y in columns]
-        tree = unflatten(found, moved.shape)
+        blocks = [unflatten(_split_columns(y, inputs), shape) for y in columns]
+        tree = unflatten(blocks, moved.shape)
         return (tree, aux) if has_aux else tree
 
     return takes_arrays(jacobian, argnums, has_aux)
@@ -174,8 +174,8 @@ def _stacked_rows(recording: Recording, outputs: list[Any], chunk_size: int | No
     for first in range(0, max(total, 1), chunk_size or max(total, 1)):
         basis = standard_basis(outputs, first, chunk_size)
         if chunk_size == 1 and total:
-            found = recording.pull(outputs, [e[0] for e in basis])
-            chunks.append([g[None] for g in flatten(found)[0]])
+            rows = recording.pull(outputs, [e[0] for e in basis])
+            chunks.append([g[None] for g in flatten(rows)[0]])
         else:
             chunks.append(flatten(recording.pull(outputs, basis, batched=True))[0])
     if len(chunks) == 1:

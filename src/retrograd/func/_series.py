@@ -126,10 +126,10 @@ def derivatives(func: Callable[[Any], Any], x: Tensor, order: int) -> tuple[Any,
         >>> derivatives(torch.sin, torch.tensor([0.0]), 3)
         (tensor([0.]), tensor([1.]), tensor([-0.]), tensor([-1.]))
     """
-    found = taylor(func, x, x.new_ones(x.shape) if isinstance(x, Tensor) else x, order)
+    terms = taylor(func, x, x.new_ones(x.shape) if isinstance(x, Tensor) else x, order)
     return tuple(
         unflatten([y * math.factorial(k) for y in leaves], shape)
-        for k, (leaves, shape) in enumerate(map(flatten, found))
+        for k, (leaves, shape) in enumerate(map(flatten, terms))
     )
 
 

@@ -97,14 +97,14 @@ def _with_tied(module: Any, given: dict[str, Any]) -> dict[str, Any]:
         names_of.setdefault(id(tensor), []).append(name)
     values = dict(given)
     for names in names_of.values():
-        found = [given[name] for name in names if name in given]
-        if any(value is not found[0] for value in found):
+        replacements = [given[name] for name in names if name in given]
+        if any(value is not replacements[0] for value in replacements):
             raise ValueError(
                 f"functional_call got multiple values for keys {sorted(names)}, which are tied. "
                 "Consider using tie_weights=False"
             )
-        if found:
-            values.update(dict.fromkeys(names, found[0]))
+        if replacements:
+            values.update(dict.fromkeys(names, replacements[0]))
     return values
 
 

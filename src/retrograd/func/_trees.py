@@ -56,8 +56,8 @@ def flatten(tree: Any) -> tuple[list[Any], Shape]:
     leaves: list[Any] = []
     parts = []
     for member in members:
-        found, shape = flatten(member)
-        leaves += found
+        own, shape = flatten(member)
+        leaves += own
         parts.append(shape)
     extra = getattr(tree, "default_factory", None) or getattr(tree, "maxlen", None)
     return leaves, Shape(type(tree), keys, tuple(parts), extra)

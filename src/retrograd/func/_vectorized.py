@@ -180,10 +180,10 @@ class Mapped:
 
     def results(self, level: BatchLevel, output: Any) -> Any:
         """Results with the batch dimension where it is wanted."""
-        found, shape = flatten(output)
+        leaves, shape = flatten(output)
         dims = self.output_dims(shape)
         return unflatten(
-            [self.result(level, y, d) for y, d in zip(found, dims, strict=True)], shape
+            [self.result(level, y, d) for y, d in zip(leaves, dims, strict=True)], shape
         )
 
     def output_dims(self, shape: Shape) -> list[Any]:

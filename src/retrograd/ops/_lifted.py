@@ -69,17 +69,17 @@ class Lifted:
 
     @property
     def inner(self) -> Any:
-        """A part that has its dtype and, but for the batch, its shape."""
+        """A part with the same dtype and, apart from the batch dimension, the same shape."""
         raise NotImplementedError
 
     @property
     def layout(self) -> Any:
-        """A part that lies in memory as it does, whose elements are not asked for."""
+        """A part with the same memory layout, whose elements are not used."""
         return self.inner
 
     @property
     def parts(self) -> tuple[Any, ...]:
-        """The values of the levels below that it is made of."""
+        """The values of lower levels that it consists of."""
         return (self.inner,)
 
     @property
@@ -119,13 +119,13 @@ class Lifted:
 
     @property
     def shared(self) -> Any:
-        """The array at the bottom, if it is the same for all entries of batches, or None."""
+        """The innermost array if all entries of batches share it, otherwise None."""
         inner: Any = raw(self.inner)
         return inner.shared if isinstance(inner, Lifted) else inner
 
     @property
     def differs(self) -> bool:
-        """Whether it may be another one for each entry of a batch."""
+        """Whether it may differ between the entries of a batch."""
         inner: Any = raw(self.inner)
         return isinstance(inner, Lifted) and inner.differs
 
@@ -142,7 +142,7 @@ class Lifted:
         return self.shape[0]
 
     def reshape(self, *shape: Any) -> Any:
-        """As the method of arrays, which is all that some code needs."""
+        """The ``reshape`` of arrays, which is all that some code needs."""
         return Lifted.operations["reshape"](self, shape)
 
     __hash__ = object.__hash__
@@ -169,15 +169,15 @@ class Lifted:
         self.refuse("the truth")
 
     def item(self) -> Any:
-        """The one element as a number, where it can be known."""
+        """The only element as a number, if values are known."""
         self.refuse("the number")
 
     def truth(self) -> bool:
-        """Whether the one element is true, where it can be known."""
+        """Whether the only element is true, if values are known."""
         return bool(self.item())
 
     def tolist(self) -> Any:
-        """The elements, where they can be known."""
+        """The elements as a list, if values are known."""
         self.refuse("the elements")
 
     def as_gradient(self, like: Any = None) -> Lifted:
@@ -189,7 +189,7 @@ class Lifted:
         return x
 
     def plus(self, g: Any) -> Any:
-        """The sum with a gradient that arrives where this is the ``.grad`` of a leaf."""
+        """The sum of this value, the ``.grad`` of a leaf, and a gradient that has arrived."""
         return Lifted.operations["add"](self, g)
 
     def detached(self) -> Lifted:
@@ -197,11 +197,11 @@ class Lifted:
         raise NotImplementedError
 
     def text(self, suffixes: str) -> str:
-        """How a Tensor of it prints."""
+        """The text that a Tensor of this value prints."""
         raise NotImplementedError
 
     def afterwards(self, operation: Any, *args: Any) -> Any:
-        """Arithmetic of this value, whose transform has ended."""
+        """Arithmetic on this value after its transform has ended."""
         self.refuse("arithmetic")
 
     def refuse(self, what: str) -> NoReturn:
@@ -211,7 +211,7 @@ class Lifted:
 
 
 class Level:
-    """One transform that is open."""
+    """One open transform."""
 
     __slots__ = ("number", "opened_by")
 
@@ -275,12 +275,12 @@ class Level:
         return operation.narrow_node_class if narrow else operation.node_class
 
     def looks_at_no_mode(self, operation: Any) -> bool:
-        """Whether an operation on bare values is done by operations on their parts alone, so that
+        """Whether an operation on bare values needs nothing but operations on their parts, so that
         it does not matter which transforms are open meanwhile."""
         return False
 
     def look(self, how: str) -> None:
-        """Called when code looks at a value of this level."""
+        """Called when code reads a value of this level."""
 
     def check_places(self, operands: Sequence[Any]) -> None:
         """RuntimeError if operands are not on the device of this level."""
@@ -295,18 +295,20 @@ class Level:
         return False
 
     def records_whole(self, operation: Any) -> bool:
-        """Whether a composite is recorded as one node, not as the operations of its definition."""
+        """Whether a composite is recorded as one node rather than as the operations of its
+        definition."""
         return self.takes_whole(operation)
 
     def by_definition(self, operation: Any, args: tuple[Any, ...], options: dict[str, Any]) -> Any:
-        """A composite as the operations that it is made of."""
+        """Run a composite as the operations of its definition."""
         result = operation.definition(*args, **options)
         if isinstance(result, (tuple, list)):
             return tuple([self.lifted(y) for y in result])
         return self.lifted(result)
 
     def lifted(self, x: Any) -> Lifted:
-        """A value of this level: itself, or what does not depend on the transform as a constant."""
+        """A value of this level: ``x`` itself, or a constant if it does not depend on the
+        transform."""
         return x if isinstance(x, Lifted) and x.level is self else self.constant(x)
 
     def run_on_parts(self, operation: Any, args: tuple[Any, ...], options: dict[str, Any]) -> Any:
@@ -325,11 +327,11 @@ class Level:
         raise NotImplementedError
 
     def take_in(self, tensor: Any) -> None:
-        """Make a tensor from outside, which is about to be written, one of this level."""
+        """Lift a tensor from outside, which is about to be written, to this level."""
         raise NotImplementedError
 
     def adopt(self, tensor: Any) -> None:
-        """Make a view one of this level that was taken of a tensor before that was taken in."""
+        """Lift a view to this level whose base has been lifted since the view was taken."""
         raise NotImplementedError
 
     def check_write(self, target: Any, result: Any) -> None:
@@ -349,8 +351,7 @@ class Level:
         )
 
     def constant(self, x: Any) -> Lifted:
-        """A value of the levels below as one of this level, that does not depend on what the
-        transform is about."""
+        """A value of a lower level as a constant of this level."""
         raise NotImplementedError
 
     def ones_like(self, x: Any) -> Lifted:
@@ -410,7 +411,7 @@ def run_on_bare(operation: Any, args: Sequence[Any], options: dict[str, Any]) ->
 
 
 def tracer() -> Any:
-    """The level that writes a program down, if one is open. It is below all others."""
+    """The level that records a program, if one is open. It is below all others."""
     levels = modes.levels
     return levels[0] if levels and levels[0].traces else None
 

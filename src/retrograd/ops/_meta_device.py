@@ -106,10 +106,10 @@ class MetaLevel(Level):
                 f"{operation.name}: the shape of the result depends on values, which tensors on "
                 "the meta device do not have"
             )
-        found = result_of(operation, args, {n: _array(x) for n, x in options.items()})
-        if isinstance(found, (tuple, list)):
-            return tuple([MetaValue(arrays.writable(x)) for x in found])
-        return MetaValue(arrays.writable(found))
+        computed = result_of(operation, args, {n: _array(x) for n, x in options.items()})
+        if isinstance(computed, (tuple, list)):
+            return tuple([MetaValue(arrays.writable(x)) for x in computed])
+        return MetaValue(arrays.writable(computed))
 
     def run_elementwise(self, operation: Any, args: Any, options: dict[str, Any]) -> Any:
         return self.run_on_parts(operation, tuple(args), options)
@@ -167,10 +167,10 @@ def _one(x: Any) -> Any:
     return x[(slice(0, 1),) * x.ndim] if arrays.is_raw(x) else x
 
 
-def _spread(found: Any, shape: tuple[int, ...]) -> Any:
-    if isinstance(found, tuple):
-        return tuple([_spread(x, shape) for x in found])
-    return arrays.layout.reserved(shape, found.dtype)
+def _spread(computed: Any, shape: tuple[int, ...]) -> Any:
+    if isinstance(computed, tuple):
+        return tuple([_spread(x, shape) for x in computed])
+    return arrays.layout.reserved(shape, computed.dtype)
 
 
 def _reduced(operation: Any, given: list[Raw], options: dict[str, Any]) -> Any:
@@ -183,9 +183,9 @@ def _reduced(operation: Any, given: list[Raw], options: dict[str, Any]) -> Any:
         shape = tuple([1 if d in dims else n for d, n in enumerate(x.shape)])
     else:
         shape = tuple([n for d, n in enumerate(x.shape) if d not in dims])
-    found = operation.compute([_one(x)], options)
-    several = found if isinstance(found, tuple) else (found,)
-    return _spread(found, shape) if all(y.ndim == len(shape) for y in several) else None
+    computed = operation.compute([_one(x)], options)
+    several = computed if isinstance(computed, tuple) else (computed,)
+    return _spread(computed, shape) if all(y.ndim == len(shape) for y in several) else None
 
 
 META_LEVEL = MetaLevel()

@@ -90,7 +90,7 @@ def detached(x: Any) -> Any:
 
 
 def is_differentiated(x: Any) -> bool:
-    """Whether some transform, or backward, wants the derivative by ``x``."""
+    """Whether a transform or a backward pass differentiates with respect to ``x``."""
     while True:
         if getattr(x, "requires_grad", False):
             return True

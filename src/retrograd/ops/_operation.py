@@ -66,17 +66,17 @@ from retrograd.ops._public import declare, documented
 
 
 class Singular(Record):
-    """Where the derivative of an operation is infinite or undefined. It is looked at only when a
-    gradient is to be explained that is not finite."""
+    """A set of values at which the derivative of an operation is infinite or undefined. It is
+    consulted only to explain a gradient that is not finite."""
 
     name: str  # of an input or output that the operation saves
     at: tuple[float, ...]  # the values of it
-    says: str  # what is the matter there: "sqrt has infinite slope at 0"
+    says: str  # what happens there: "sqrt has infinite slope at 0"
     cure: str  # what to do about it
 
 
 class Planned(Record):
-    """A call of an operation on a Target, still to be made."""
+    """A call of an operation on a ``Target`` that has not been made yet."""
 
     operation: Operation
     operands: tuple[Any, ...]
@@ -136,7 +136,7 @@ class Operation:
         self.adjoint = adjoint
         self.view = view
         self.broadcasts = isinstance(self, Elementwise) if broadcasts is None else broadcasts
-        # Whether gradients may have to be brought to the shape and dtype of what they are for.
+        # Whether gradients may have to be reduced or cast to the shape and dtype of their inputs.
         self.fits = self.broadcasts or joint is not None or (dtypes == "free" and len(inputs) > 1)
         if face and doc and (self.broadcasts or batch == "pointwise"):
             doc = documented(doc, inputs, face.get("accepts", ""), example, returns)
@@ -150,13 +150,13 @@ class Operation:
         self.check = check
         self.number = number
         self.jvp = Rule(jvp) if jvp else None
-        self.symmetric = symmetric  # whether its Jacobian is: then its rule serves tangents as well
+        self.symmetric = symmetric  # the Jacobian is: the rule computes tangents, too
         self.reason = reason  # why it fits no simpler family, or needs a jvp
         self.batch: Batching | Callable[..., Any] | None = batch
         self.definition = definition
         self.fused = fused  # whether the rules take arrays only: see Composite
-        self.random = random  # a matter of the innermost transform, whatever it is given
-        # Whether it, and its rules, do to elements what they do, in memory of their own.
+        self.random = random  # run by the innermost transform, whatever its arguments are
+        # Whether it and its rules work element by element and return new memory.
         aligned = self.family in ("elementwise", "linear", "multilinear") and self.broadcasts
         drawn = random or batch == "random overwrite"
         by_family = self.family == "elementwise" if jvp else not adjoint
@@ -192,8 +192,8 @@ class Operation:
 
     @property
     def at_level(self) -> Callable[..., Any] | None:
-        """What to call on Tensors of bare values under transforms, made when first needed. None if
-        the operation needs more to be known."""
+        """The function to call on Tensors of bare values under transforms, made when first needed.
+        None if the operation cannot be called that way."""
         if self._at_level is None:
             if self.view or self.random or self.definition is not None:
                 return None
@@ -202,7 +202,7 @@ class Operation:
 
     @property
     def tangent_on_bare(self) -> bool:
-        """Whether its tangents can be computed of bare values. A ``jvp`` may ask for Tensors."""
+        """Whether its tangents can be computed on bare values. A ``jvp`` may require Tensors."""
         return self.jvp is None or self.family == "elementwise"
 
     @property
@@ -218,12 +218,12 @@ class Operation:
 
     @property
     def moves_only(self) -> bool:
-        """Whether it computes nothing with the values of its operands, or asks for their dtype."""
+        """Whether it only moves values or asks for their dtype, and computes nothing with them."""
         overwrites = self.batch in ("overwrite", "random overwrite")
         return self.view or self.rearranges or overwrites or self.name in _BY_DTYPE
 
     def compute(self, args: Sequence[Any], options: dict[str, Any]) -> Any:
-        """The forward, on raw arrays of any dtype: bfloat16 is computed with in float32."""
+        """Run the forward on raw arrays of any dtype. bfloat16 is computed in float32."""
         for x in args:
             if isinstance(x, Lifted) and not x.level.number:  # kernels are for arrays
                 x.refuse("the array")
@@ -283,7 +283,8 @@ class Operation:
         return operation.forward(*args, **options)
 
     def _at(self, level: Level, args: tuple[Any, ...], options: dict[str, Any]) -> Any:
-        """The operation as a level runs it; for a number as the last operand, the one for that."""
+        """Run the operation at a level. If the last operand is a number and there is an operation
+        of its own for that, run that one."""
         number = self.number
         if number is not None and type(args[-1]) in (bool, int, float, complex):
             return number(*args[:-1], **{**options, self.inputs[-1]: args[-1]})
@@ -302,7 +303,7 @@ def _any_tensor(values: Any) -> bool:
 
 
 def any_arrays(options: dict[str, Any]) -> bool:
-    """Whether some option is more than a number, a word or several numbers."""
+    """Whether some option is anything but a number, a string or a tuple of these."""
     for value in options.values():
         if type(value) not in NUMBERS and not (
             type(value) is tuple and all([type(v) in NUMBERS for v in value])
@@ -403,11 +404,9 @@ class Selecting(Operation):
 
 
 class Constant(Operation):
-    """Locally constant (comparisons, argmax, logic): no derivative to speak of, by its nature.
-
-    A result stands outside the graph. Only written in place over a value that has a history does
-    it need rules, which say that nothing depends on that value any longer.
-    """
+    """Locally constant (comparisons, argmax, logic): there is no derivative. Results are not part
+    of the graph. Rules are needed only where it overwrites, in place, a value that has a history;
+    they say that nothing depends on that value any longer."""
 
     family = "constant"
     __slots__ = ()
@@ -423,8 +422,8 @@ class MatrixFunction(Operation):
 
 
 class Undifferentiable(Operation):
-    """PyTorch has no derivative for it, and neither have we. As there, a result has a history, and
-    an error is raised where a derivative is asked for."""
+    """PyTorch has no derivative for it. As there, a result has a history, and differentiating it
+    raises an error."""
 
     family = "undifferentiable"
     __slots__ = ()

@@ -1,9 +1,9 @@
 """Fast paths to call an operation, for float tensors with nothing special switched on.
 
 ``f(x)``, ``f(x, **options)`` and ``f(x, y)`` make up most programs. Each does what ``apply`` does
-in fewer steps: compute, make the Tensor, ask where the operands came from, make the node. Whatever
-a fast path is not sure about it leaves to ``apply``. Steps that they share are written out in each:
-a call would take as long as several of them.
+in fewer steps: compute, make the Tensor, ask where the operands came from, make the node. A fast
+path leaves anything that it cannot handle to ``apply``. Steps that they share are inlined in each,
+because a function call would take as long as several of them.
 
 Under transforms the same code records operations on bare values. Only what computes the result is
 another function there (``AT_LEVEL``). It is the same for values on devices
@@ -48,10 +48,11 @@ new = object.__new__  # makes a Tensor without going through its constructor for
 
 
 class Setting(Record):
-    """Where a fast path is taken: with no mode on, under transforms, or on a device."""
+    """The conditions of a fast path: no mode is on, values under transforms, or values on a
+    device."""
 
-    active: Any  # if there is something in it, the fast path is not right
-    apply: Callable[..., Any]  # what is called instead
+    active: Any  # not empty: the fast path must not be taken
+    apply: Callable[..., Any]  # called instead
     make_forward: Callable[[Operation], Callable[..., Any]]  # the function that computes the result
     constant: Callable[[Any, Any], Any]  # gives a number as an operand beside another
     floats: tuple[Any, Any] = (FLOAT32, FLOAT64)  # the dtypes that it knows
@@ -138,7 +139,7 @@ def unary(op: Operation, setting: Setting = PLAIN) -> Callable[..., Any]:
 
 
 def names_shape(op: Operation) -> bool:
-    """Whether a rule asks for the shape of an input, which the node must then know."""
+    """Whether a rule names the shape of an input, which the node must then store."""
     return any(rule is not None and "shape" in rule.names for rule in op.rules)
 
 
@@ -528,7 +529,7 @@ PLAIN_OPTIONS = frozenset({bool, int, float, str, tuple, type(None)})
 
 
 def any_floats(results: Sequence[Tensor]) -> bool:
-    """Whether some of the results have a dtype that gradients can have."""
+    """Whether some results have a dtype that can have gradients."""
     for result in results:  # noqa: SIM110 - any() of a generator takes three times as long
         if has_derivative(result._data.dtype):
             return True
@@ -536,7 +537,7 @@ def any_floats(results: Sequence[Tensor]) -> bool:
 
 
 def all_of_shape(shape: Any, infos: Sequence[Any], nodes: Sequence[Any]) -> bool:
-    """Whether all operands that get a gradient have the shape of the result."""
+    """Whether all operands that receive a gradient have the shape of the result."""
     for info, node in zip(infos, nodes):  # noqa: B905, SIM110 - strict and all() take time here
         if node is not None and info[0] != shape:
             return False
@@ -547,8 +548,8 @@ def saved_values(
     plan: list[tuple[int, tuple[int, ...]]], operands: Any, nodes: list[Any],
     results: Sequence[Tensor],
 ) -> tuple[Any, ...]:  # fmt: skip
-    """What a node saves: for each value that its rules name, the value, its version counter, and
-    the count. None for an operand that only gradients nobody asks for would need."""
+    """The values that a node saves: for each value that its rules name, the value, its version
+    counter and the count. None for an operand that only unneeded gradients would use."""
     saved: list[Any] = []
     for position, users in plan:
         if position < 0:
@@ -589,7 +590,7 @@ AT_LEVEL = Setting((), apply_by_level, forward_at_level, lambda number, beside: 
 
 
 def builder_for(op: Operation) -> Callable[..., Callable[..., Any]]:
-    """Which of the functions above makes the function of an operation."""
+    """The function above that builds the fast path of an operation."""
     if op.definition is not None and not op.has_rules and op.family != "constant":
         return by_definition
     if op.inputs == ("self",) and not op.options:

@@ -84,52 +84,54 @@ class TorchFunctionMode(Scope):
 # -- who overrides ---------------------------------------------------------------------------
 
 
-def overriding(values: Iterable[Any], found: list[Any] | None = None) -> list[Any]:
-    """The objects among some arguments, and in lists of them, whose classes override functions: one
-    of each class, in the order in which they are asked. Subclasses come before their bases."""
-    found = [] if found is None else found
+def overriding(values: Iterable[Any], overriders: list[Any] | None = None) -> list[Any]:
+    """The objects among ``values``, and in lists of them, whose classes override functions: one of
+    each class, in the order in which they are asked. Subclasses come before their bases."""
+    overriders = [] if overriders is None else overriders
     for x in values:
         kind = type(x)
         if kind in _PLAIN:
             continue
         if kind is tuple or kind is list:
-            overriding(x, found)
-        elif overrides(kind) and not any(type(other) is kind for other in found):
-            later = [i for i, other in enumerate(found) if issubclass(kind, type(other))]
-            found.insert(later[0] if later else len(found), x)
-    return found
+            overriding(x, overriders)
+        elif overrides(kind) and not any(type(other) is kind for other in overriders):
+            later = [i for i, other in enumerate(overriders) if issubclass(kind, type(other))]
+            overriders.insert(later[0] if later else len(overriders), x)
+    return overriders
 
 
 def asked(args: Iterable[Any], named: dict[str, Any]) -> list[Any] | None:
     """Who is to be asked about a call in the modes that are on; None if nobody is."""
     now = modes.frame.states[-1]
-    found = overriding(args) if now.overrides else []
-    if found is not None and named and now.overrides:
-        overriding(named.values(), found)
-    return found if found or now.function_modes else None
+    overriders = overriding(args) if now.overrides else []
+    if overriders is not None and named and now.overrides:
+        overriding(named.values(), overriders)
+    return overriders if overriders or now.function_modes else None
 
 
-def ask(func: Function, found: list[Any], args: tuple[Any, ...], named: dict[str, Any]) -> Any:
+def ask(func: Function, overriders: list[Any], args: tuple[Any, ...], named: dict[str, Any]) -> Any:
     """What the innermost mode and the classes of objects, in turn, say that a call results in."""
-    types = tuple(map(type, found))
+    types = tuple(map(type, overriders))
     stack = modes.function_modes
     if stack:
         with within(function_modes=stack[:-1]):
             result = stack[-1].__torch_function__(func, types, args, named)
         if result is not NotImplemented:
             return result
-    for x in found:
+    for x in overriders:
         result = type(x).__torch_function__(func, types, args, named)
         if result is not NotImplemented:
             return result
     return NotImplemented
 
 
-def override(func: Function, found: list[Any], args: tuple[Any, ...], named: dict[str, Any]) -> Any:
+def override(
+    func: Function, overriders: list[Any], args: tuple[Any, ...], named: dict[str, Any]
+) -> Any:
     """The same; TypeError if nobody knows."""
-    result = ask(func, found, args, named)
+    result = ask(func, overriders, args, named)
     if result is NotImplemented:
-        raise refusal(func, found)
+        raise refusal(func, overriders)
     return result
 
 
@@ -138,14 +140,14 @@ def overridden(func: Function, args: tuple[Any, ...], named: dict[str, Any]) -> 
     return override(func, overriding((*args, *named.values())), args, named)
 
 
-def refusal(func: Function, found: Iterable[Any]) -> TypeError:
+def refusal(func: Function, overriders: Iterable[Any]) -> TypeError:
     """The error of a function that none of the classes of its arguments implements."""
     module = (getattr(func, "__module__", None) or "torch").replace("retrograd", "torch", 1)
     name = f"{module}.{func.__name__}"
     if module == "torch.nn.functional" and func.__name__ not in _COMPILED:
         return TypeError(
             f"no implementation found for '{name}' on types that implement __torch_function__: "
-            f"{[*map(type, found)]}"
+            f"{[*map(type, overriders)]}"
         )
     if isinstance(func, Member):
         name = f"torch.Tensor.{func.__name__}"
@@ -153,7 +155,7 @@ def refusal(func: Function, found: Iterable[Any]) -> TypeError:
         name = f"torch.nn.{func.__name__}"
     elif module in ("torch.linalg", "torch.fft", "torch.special"):  # as PyTorch calls them inside
         name = f"{module}.{module.removeprefix('torch.')}_{func.__name__}"
-    kinds = "\n".join(f"  - tensor subclass {type(x)}" for x in found)
+    kinds = "\n".join(f"  - tensor subclass {type(x)}" for x in overriders)
     return TypeError(
         f"Multiple dispatch failed for '{name}'; all __torch_function__ handlers returned "
         f"NotImplemented:\n\n{kinds}"
@@ -173,10 +175,10 @@ class Intercepted:
         self.__module__ = module
 
     def __call__(self, *args: Any, **named: Any) -> Any:
-        found = asked(args, named)
-        if found is None or is_inside(sys._getframe(1)):
+        overriders = asked(args, named)
+        if overriders is None or is_inside(sys._getframe(1)):
             return self.function(*args, **named)
-        return override(self, found, args, named)
+        return override(self, overriders, args, named)
 
     def __eq__(self, other: object) -> bool:
         return self is other or self.function is other
@@ -230,20 +232,20 @@ class Operator(Member):
             self.__name__ = {"__pow__": "pow", "__ipow__": "pow_"}[name]  # as PyTorch calls them
 
     def __call__(self, *args: Any, **named: Any) -> Any:
-        found = asked(args, named)
-        if found is None or is_inside(sys._getframe(1)):
+        overriders = asked(args, named)
+        if overriders is None or is_inside(sys._getframe(1)):
             return self.function(*args, **named)
-        return ask(getattr(Tensor, self.meaning), found, args, named)
+        return ask(getattr(Tensor, self.meaning), overriders, args, named)
 
 
 class Iteration(Member):
     """``iter(x)``, which is passed to classes as ``unbind``."""
 
     def __call__(self, *args: Any, **named: Any) -> Any:
-        found = asked(args, named)
-        if found is None or is_inside(sys._getframe(1)) or not args[0]._data.ndim:
+        overriders = asked(args, named)
+        if overriders is None or is_inside(sys._getframe(1)) or not args[0]._data.ndim:
             return self.function(*args, **named)
-        return iter(override(Tensor.unbind, found, (*args, 0), named))
+        return iter(override(Tensor.unbind, overriders, (*args, 0), named))
 
 
 class Attribute:
@@ -257,18 +259,18 @@ class Attribute:
         member = self.member
         if instance is None:
             return member
-        found = asked((instance,), {})
-        if found is None or is_inside(sys._getframe(1)):
+        overriders = asked((instance,), {})
+        if overriders is None or is_inside(sys._getframe(1)):
             return member.__get__(instance)
-        return override(member.__get__, found, (instance,), {})
+        return override(member.__get__, overriders, (instance,), {})
 
     def __set__(self, instance: Any, value: Any) -> None:
         member = self.member
-        found = asked((instance, value), {})
-        if found is None or is_inside(sys._getframe(1)):
+        overriders = asked((instance, value), {})
+        if overriders is None or is_inside(sys._getframe(1)):
             member.__set__(instance, value)
         else:
-            override(member.__set__, found, (instance, value), {})
+            override(member.__set__, overriders, (instance, value), {})
 
     def __delete__(self, instance: Any) -> None:
         self.member.__delete__(instance)

@@ -57,8 +57,8 @@ def public(face: Face, name: str, module: str = "retrograd") -> Callable[..., An
     composed = not face.is_operation  # an operation is intercepted by itself
 
     def called(*args: Any, **named: Any) -> Any:
-        if INSTALLED and (found := INSTALLED[0].asked(args, named)) is not None:
-            return INSTALLED[0].override(called, found, args, named)
+        if INSTALLED and (overriders := INSTALLED[0].asked(args, named)) is not None:
+            return INSTALLED[0].override(called, overriders, args, named)
         if composed and switch.active and modes.interceptors and calls.names[-1:] != me:
             return announced(name, called, args, named)
         try:

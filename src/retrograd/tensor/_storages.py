@@ -102,12 +102,12 @@ def resize_(self: Tensor, *sizes: Any, memory_format: Any = None) -> Tensor:
         raise RuntimeError("cannot resize variables that require grad")
     shape = as_shape(sizes)
     data = _memory(self)
-    found = arrays.layout.within(arrays.layout.memory(data), data, shape) if data.size else None
-    if found is None:
-        found = arrays.empty(shape, data.dtype)
-        kept = min(data.size, found.size)
-        arrays.write(arrays.reshape(found, (-1,))[:kept], arrays.reshape(data, (-1,))[:kept])
-    self._data = found
+    resized = arrays.layout.within(arrays.layout.memory(data), data, shape) if data.size else None
+    if resized is None:
+        resized = arrays.empty(shape, data.dtype)
+        kept = min(data.size, resized.size)
+        arrays.write(arrays.reshape(resized, (-1,))[:kept], arrays.reshape(data, (-1,))[:kept])
+    self._data = resized
     version_of(self).bump()
     return self
 

@@ -122,11 +122,11 @@ def alive() -> Alive:
     gc.collect()  # what only cycles of garbage hold is not alive
     everything = gc.get_objects()
     # By type, not isinstance, which asks objects for their class: some warn when asked anything.
-    found: list[Node] = [x for x in everything if issubclass(type(x), Node)]
-    nodes = [x for x in found if not isinstance(x, AccumulateGrad) and x is not NOWHERE]
+    every_node: list[Node] = [x for x in everything if issubclass(type(x), Node)]
+    nodes = [x for x in every_node if not isinstance(x, AccumulateGrad) and x is not NOWHERE]
     tensors = [x for x in everything if issubclass(type(x), Plug.tensor)
                and type(x) not in SPARSE and x._node is not None]  # fmt: skip
-    del everything, found
+    del everything, every_node
     groups = components(nodes)
     results: dict[int, AliveGraph] = {}
     for node in nodes:

@@ -215,9 +215,9 @@ class Reader:
 
     def _read_node(self, scope: Scope, node: ast.AST, definition: Definition) -> list[Cut]:
         """The cuts at one node of an expression, or behind it."""
-        found = _cut(node, scope)
-        if found is not None:
-            kind, shown, operands = found
+        cut = _cut(node, scope)
+        if cut is not None:
+            kind, shown, operands = cut
             operands = [x for x in operands if self._leads(scope, x, set())]
             if not operands:
                 return []

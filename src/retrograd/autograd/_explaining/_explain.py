@@ -98,18 +98,18 @@ def explain(
 # -- putting it together ---------------------------------------------------------------------
 
 
-def _told(case: Case, found: Finding, **more: Any) -> Explanation:
+def _told(case: Case, finding: Finding, **more: Any) -> Explanation:
     for plain in case.names.unregistered():
         if any(p is case.tensor for p in plain.parameters):
-            found.known.append(plain.sentence + " An optimizer does not get them.")
-            found.todo.insert(0, f"{plain.cure[0].upper()}{plain.cure[1:]}.")
+            finding.known.append(plain.sentence + " An optimizer does not get them.")
+            finding.todo.insert(0, f"{plain.cure[0].upper()}{plain.cure[1:]}.")
     if case.grad is None:
-        colon = "" if found.because.startswith(",") else ": "
-        headline = f"{case.name}.grad is None{colon}{found.because}"
+        colon = "" if finding.because.startswith(",") else ": "
+        headline = f"{case.name}.grad is None{colon}{finding.because}"
     else:
-        headline = f"{case.name}.grad {found.because}"
+        headline = f"{case.name}.grad {finding.because}"
     return Explanation(
-        found.reason, headline, tuple(found.known), tuple(found.likely), tuple(found.todo),
+        finding.reason, headline, tuple(finding.known), tuple(finding.likely), tuple(finding.todo),
         name=case.name, loss=case.loss, **more,
     )  # fmt: skip
 

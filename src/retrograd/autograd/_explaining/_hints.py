@@ -173,9 +173,9 @@ def _freed_by(node: Node, roots: Sequence[Node]) -> Pass | None:
     have come to it."""
     started = [p for p in recent() if p.root <= node.order and p.frees]
     same = [p for p in started if any(p.root == root.order for root in roots)]
-    found = (same or started)[:1]
+    matches = (same or started)[:1]
     lines = {p.line for p in (same or started)}
-    return found[0] if found and (same or len(lines) == 1) else None
+    return matches[0] if matches and (same or len(lines) == 1) else None
 
 
 def _crossing(nodes: list[Node], first: Pass) -> tuple[Node, Node] | None:

@@ -57,13 +57,13 @@ def holders(objects: Sequence[Any], ignored: Iterable[Any] = ()) -> list[Holder]
         around: list[Held] = []
         pending = [held.object for held in level]
         # The collector does not know the variables of functions that are running.
-        found = [*frames, *gc.get_referrers(*pending)]
-        skipped |= {id(level), id(pending), id(found), id(around)}
+        referrers = [*frames, *gc.get_referrers(*pending)]
+        skipped |= {id(level), id(pending), id(referrers), id(around)}
         by_id: dict[int, list[Held]] = {}
         for held in level:
             by_id.setdefault(id(held.object), []).append(held)
         reached: set[int] = set()
-        for referrer in found:
+        for referrer in referrers:
             if id(referrer) in skipped or _is(referrer, Node, Held, ModuleType):
                 continue
             for step in steps(referrer, by_id):
@@ -77,7 +77,7 @@ def holders(objects: Sequence[Any], ignored: Iterable[Any] = ()) -> list[Holder]
         for held in level:
             if held.path and not held.targets & reached:
                 unnamed.append(Holder(f"a {type(held.object).__name__}{held.path}", held.targets))
-        del found, pending
+        del referrers, pending
         level = around
     for frame, snapshot in zip(frames, snapshots, strict=True):
         # Up to Python 3.12, asking a function's frame for its variables has left copies of the

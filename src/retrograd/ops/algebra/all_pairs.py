@@ -149,8 +149,8 @@ def cdist(
     if with_products is None:
         with_products = x1.shape[-2] > _FEW_ROWS or x2.shape[-2] > _FEW_ROWS
     if p == 2 and with_products:
-        found = euclidean(x1, x2)
-        return linear.view(found, size=tuple(found.shape))
+        result = euclidean(x1, x2)
+        return linear.view(result, size=tuple(result.shape))
     return cdist_of(x1, x2, p=float(p))
 
 

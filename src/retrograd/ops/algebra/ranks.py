@@ -57,9 +57,9 @@ def pinv_tangent(t: Any, self: Any, result: Any) -> Any:
     """How a pseudo-inverse moves, for a rank that does not change."""
     inverse, t_h = result, adjoint(t)
     outside = t_h - (t_h @ self) @ inverse  # what the columns of the matrix do not reach
-    found = (inverse @ adjoint(inverse)) @ outside - inverse @ (t @ inverse)
+    result = (inverse @ adjoint(inverse)) @ outside - inverse @ (t @ inverse)
     onward = t_h @ (adjoint(inverse) @ inverse)
-    return found + onward - inverse @ (self @ onward)
+    return result + onward - inverse @ (self @ onward)
 
 
 linalg_pinv = Operation(

@@ -89,13 +89,13 @@ def _solve_tangent(
     if moved is not None:
         right = total(right, -(moved @ X if left else X @ moved))
     if is_differentiated(LU):
-        found = solved(A, right, left)
+        tangent = solved(A, right, left)
     else:
-        found = lu_solved(LU, pivots, right, left=left, adjoint=False)
+        tangent = lu_solved(LU, pivots, right, left=left, adjoint=False)
     if vector:
-        found = as_vectors(found)
+        tangent = as_vectors(tangent)
     factors = None if moved is None else LazyTangent(lambda: factor_tangent(moved, LU, pivots))
-    return found, factors, None, None
+    return tangent, factors, None, None
 
 
 @own(SYSTEMS)

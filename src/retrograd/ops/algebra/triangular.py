@@ -209,10 +209,10 @@ def triangular_solve(
     _check_systems("triangular_solve", input, A)
     broadcast(tuple(input.shape[:-2]), tuple(A.shape[:-2]))
     check_kernel("triangular_solve_cpu", A)
-    found = older_solve(
+    result = older_solve(
         input, A, upper=bool(upper), transpose=bool(transpose), unitriangular=bool(unitriangular)
     )
-    return named_result("triangular_solve", "solution", "cloned_coefficient")(found)
+    return named_result("triangular_solve", "solution", "cloned_coefficient")(result)
 
 
 # -- positive definite matrices --------------------------------------------------------------

@@ -171,12 +171,12 @@ def _rnn_rule(
             reverse,
         )  # fmt: skip
     outputs, given = (_steps(x, batch_sizes) for x in (result, g))
-    (found,) = _empty(1, batch_sizes)
+    (gradients,) = _empty(1, batch_sizes)
     carried = _Carried()
     for t in _order(batch_sizes, not reverse):
-        found[t] = _through(carried.added_to(given[t]), outputs[t], nonlinearity)
-        carried.value = products.matmul(found[t], weight)
-    of_gates = _all(found)
+        gradients[t] = _through(carried.added_to(given[t]), outputs[t], nonlinearity)
+        carried.value = products.matmul(gradients[t], weight)
+    of_gates = _all(gradients)
     states = _previous(hidden, result, batch_sizes, reverse)
     return [of_gates, carried.leave(), _by_weight(of_gates, states)]
 
@@ -203,13 +203,13 @@ def _rnn_tangent(
     base = _moving(total(by_gates, _products_move(by_weight, states)), result, batch_sizes)
     outputs = _steps(result, batch_sizes)
     by_hidden, transposed = _or_zeros(by_hidden, hidden), linear.transposed(weight)
-    (found,) = _empty(1, batch_sizes)
+    (tangents,) = _empty(1, batch_sizes)
     state = None
     for step in _order(batch_sizes, reverse):
         state = _begun(state, by_hidden, batch_sizes[step])
         moved = base[step] + products.matmul(state, transposed)
-        found[step] = state = _through(moved, outputs[step], nonlinearity)
-    return _all(found)
+        tangents[step] = state = _through(moved, outputs[step], nonlinearity)
+    return _all(tangents)
 
 
 rnn = composite(
