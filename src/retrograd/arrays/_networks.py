@@ -24,7 +24,7 @@ _INTEGERS = {2: np.dtype(np.int16), 4: np.dtype(np.int32), 8: np.dtype(np.int64)
 def over_blocks(kernel: Callable[..., None], *inputs: Raw) -> Raw:
     """A new array, filled by ``kernel(*inputs, out)`` block by block. The inputs have one shape,
     or that of a batch of them; half precision is computed in single."""
-    if any([x.shape != inputs[-1].shape for x in inputs]):
+    if len(inputs) > 1 and any([x.shape != inputs[-1].shape for x in inputs[:-1]]):
         inputs = np.broadcast_arrays(*inputs)
     like = inputs[-1]
     if like.dtype.char == "e":
