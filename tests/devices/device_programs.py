@@ -1080,3 +1080,22 @@ def test_running_statistics_follow_the_cpu() -> None:
                                               norm.running_var)]  # fmt: skip
     for here, there in zip(found[DEVICE], found["cpu"], strict=True):
         np.testing.assert_allclose(here, there, rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.filterwarnings("error")
+def test_gradients_that_are_inputs_are_given_without_a_warning() -> None:
+    weights = [torch.ones(3, device=DEVICE, requires_grad=True) for _ in range(2)]
+    opt = torch.optim.SGD(weights, 0.5)
+
+    @torch.compile(fullgraph=True)
+    def step(x: Any) -> None:
+        opt.zero_grad()
+        sum([(w * x).sum() for w in weights]).backward()
+        opt.step()
+
+    x = torch.full((3,), 0.5, device=DEVICE)
+    for _ in range(4):
+        step(x)
+    assert [w.tolist() for w in weights] == [[0.0] * 3] * 2
+    weights[0].grad.add_(1)
+    assert weights[1].grad.tolist() == x.tolist() == [0.5] * 3

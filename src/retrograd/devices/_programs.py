@@ -11,6 +11,7 @@ Checks of indices are a part of XLA's program, too, and nobody waits for what th
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Sequence
 from operator import itemgetter
 from sys import getrefcount
@@ -243,6 +244,18 @@ def _apart(x: Any) -> Any:
     return x.apart() if type(x) is DeviceValue else x
 
 
+def _quiet(function: Callable[..., Any]) -> Callable[..., Any]:
+    """A function of JAX that does not warn of memory that it was given in vain: a gradient may be
+    an input, or the same as another one."""
+
+    def call(*args: Any) -> Any:
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "Some donated buffers were not usable")
+            return function(*args)
+
+    return call
+
+
 def _argument(x: Any) -> Any:
     """An argument of a stage as XLA takes it."""
     return x.array if type(x) is DeviceValue else x
@@ -301,7 +314,8 @@ class Part(Compiled):
             call = self.calls.get(key)
             if call is None:
                 try:
-                    call = self.calls[key] = self.compiled_for(place, alone, where, len(args))
+                    self.calls[key] = self.compiled_for(place, alone, where, len(args))
+                    call = _quiet(self.calls[key])  # it is compiled now
                 except NotImplementedError as error:
                     self.explain(error)
                     return self.program.run(*map(_on_host, values[:count]))
@@ -332,7 +346,7 @@ class Part(Compiled):
             jax.ShapeDtypeStruct(v.shape, v.dtype, sharding=x)
             for v, x in zip(inputs, given, strict=True)
         ]
-        found = self.jitted(shapes, donated)
+        found = _quiet(self.jitted)(shapes, donated)
         made = [y.position for y in self.outputs if not y.is_input]
         whole = len(made) == len(self.outputs) > 1
         self.picked = itemgetter(*made) if whole else None
