@@ -346,7 +346,7 @@ class Part(Compiled):
             jax.ShapeDtypeStruct(v.shape, v.dtype, sharding=x)
             for v, x in zip(inputs, given, strict=True)
         ]
-        found = _quiet(self.jitted)(shapes, donated)
+        found: Callable[..., Any] = _quiet(self.jitted)(shapes, donated)
         made = [y.position for y in self.outputs if not y.is_input]
         whole = len(made) == len(self.outputs) > 1
         self.picked = itemgetter(*made) if whole else None
