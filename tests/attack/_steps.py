@@ -342,4 +342,7 @@ def multiply(a: tuple[int, ...], b: tuple[int, ...]) -> bool:
 def shares(a: Any, b: Any) -> bool:
     if not (hasattr(a, "untyped_storage") and hasattr(b, "untyped_storage")):
         return False
-    return a.untyped_storage().data_ptr() == b.untyped_storage().data_ptr()
+    try:
+        return bool(a.untyped_storage().data_ptr() == b.untyped_storage().data_ptr())
+    except RuntimeError:  # of PyTorch, for a result of a transform that has no storage
+        return False
