@@ -262,6 +262,7 @@ def test_the_compiler_is_loaded_when_eager_calls_have_taken_as_long_as_that(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(_programs._Eager, "seconds", 0.0)
+    monkeypatch.setattr(_programs, "LOADING", 0.02)
     monkeypatch.delitem(sys.modules, "retrograd.compiler", raising=False)
     clock = iter(range(10**6))
     monkeypatch.setattr(_programs.time, "perf_counter", lambda: next(clock) * 0.002)

@@ -188,8 +188,11 @@ def solve_ivp(
     The methods for stiff problems get the exact Jacobian. The solution is differentiable with
     respect to ``y0``, ``t_span``, ``t_eval``, ``args`` and tensors that ``fun`` uses and that were
     not passed to it, in both modes and to any order; so are the times of events and the states at
-    them. Derivatives are those of the steps that were taken, and as precise as the solution: the
-    steps themselves count as fixed.
+    them. Derivatives are those of the steps that were taken, with the step sizes as constants, and
+    as accurate as the solution. The exception is a step across a kink of ``fun``, such as that of
+    ``relu``, whose place depends on what is differentiated: the error of the derivative is then of
+    first order in the step. End a solve there by a terminal event, and start the next one from it.
+    A jump of ``fun`` at such a place is an error.
 
     Args:
         fun: The right-hand side: a function of the time, a Tensor of no dimensions, of the state,
