@@ -194,6 +194,19 @@ def test_a_long_chain_of_slices() -> None:
     same(program_of(tail, array(1510)))
 
 
+def test_an_operand_of_some_steps_that_is_computed_by_others() -> None:
+    rows = [array(4, seed=k) for k in range(STEPS)]
+
+    def function(x: Any) -> Any:
+        held = x
+        for k in range(STEPS):
+            y = torch.sin(held * (held if k == 30 else rows[k])) + held.cos()
+            held = (y * y).tanh() - y.exp() * 0.1
+        return held
+
+    same(program_of(function, array(4)))
+
+
 def test_short_programs_stay_as_they_are() -> None:
     def function(x: Any) -> Any:
         for _ in range(2 * LEAST_COUNT):

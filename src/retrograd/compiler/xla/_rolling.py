@@ -97,20 +97,13 @@ def reordered(lines: Sequence[Line]) -> list[Line]:
         else:
             rest.append(line)
     results: list[Line] = []
-
-    def put(lines: Sequence[Line]) -> None:
-        """Append lines, each followed by the parts that are taken of its outputs."""
-        waiting = [*reversed(lines)]
+    given = [part for v in parts if v not in made for part in parts[v]]
+    for line in (*given, *rest):
+        waiting = [line]
         while waiting:
-            line = waiting.pop()
-            results.append(line)
-            for v in reversed(line.outputs):
+            results.append(waiting.pop())
+            for v in reversed(results[-1].outputs):
                 waiting += reversed(parts.get(v, ()))
-
-    for v, taken in parts.items():
-        if v not in made:
-            put(taken)
-    put(rest)
     return [*results, *last]
 
 
@@ -182,9 +175,9 @@ class Finder:
         if line < 0:
             if all(v is first for v in column):
                 return Slot("invariant", first), len(column)
-            outside = [v for v, (i, _) in zip(column, places, strict=True) if i < start]
-            different = len(dict.fromkeys(outside)) == len(outside)
-            return Slot("slice", tuple(column)), len(outside) if different else 0
+            holds = next((k for k, (i, _) in enumerate(places) if i >= start), len(column))
+            different = len(set(column[:holds])) == holds
+            return Slot("slice", tuple(column)), holds if different else 0
         kind, ago = ("local", 0) if line >= period else ("carried", 1)
         place = line % period, which
         for k, found in enumerate(places):
