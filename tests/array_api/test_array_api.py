@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from _versions import NUMPY_2_0, skip_if_numpy_lacks
 
 import retrograd as torch
 from retrograd import array_api as xp
@@ -140,6 +141,8 @@ BINARY = {
 
 @pytest.mark.parametrize(("name", "dtype"), [(n, d) for n, ds in UNARY.items() for d in ds])
 def test_functions_of_one_array(name: str, dtype: str) -> None:
+    if NUMPY_2_0 and name in ("ceil", "floor", "trunc") and "int" in dtype:
+        pytest.skip(f"NumPy {np.__version__} rounds integers to floats, against the standard")
     x = sample(dtype)
     compare(found(xp, name)(torch.tensor(x)), found(np, name)(x))
 
@@ -332,6 +335,7 @@ def parts(result: Any) -> list[Any]:
 
 @pytest.mark.parametrize("call", CALLS)
 def test_results_are_those_of_numpy(call: str) -> None:
+    skip_if_numpy_lacks(call)
     theirs = eval(call, {"xp": np, **ARRAYS})
     tensors = {k: torch.tensor(v) for k, v in ARRAYS.items()}
     ours = eval(call, {"xp": xp, **tensors})
@@ -453,18 +457,23 @@ def test_copies() -> None:
     assert xp.asarray([x[0], x[1]]).shape == (2,)
 
 
-def test_dlpack() -> None:
+@pytest.mark.skipif(NUMPY_2_0, reason="NumPy 2.0 makes read-only arrays of DLPack's")
+def test_dlpack_with_numpy() -> None:
     x = torch.arange(6.0).reshape(2, 3)
-    assert x.__dlpack_device__() == (1, 0)
     there = np.from_dlpack(x)
     there[0, 0] = 9.0
     assert x[0, 0].item() == 9.0
     assert np.from_dlpack(x, copy=True)[0, 0] == 9.0
-    for options in ({}, {"max_version": (1, 0)}, {"dl_device": (1, 0)}, {"copy": True}):
-        assert "dltensor" in repr(x.__dlpack__(**options))
     back = torch.from_dlpack(np.from_dlpack(x), device="cpu", copy=False)
     back[0, 0] = 7.0
     assert x[0, 0].item() == 7.0
+
+
+def test_dlpack() -> None:
+    x = torch.arange(6.0).reshape(2, 3)
+    assert x.__dlpack_device__() == (1, 0)
+    for options in ({}, {"max_version": (1, 0)}, {"dl_device": (1, 0)}, {"copy": True}):
+        assert "dltensor" in repr(x.__dlpack__(**options))
     with pytest.raises(BufferError, match="require gradient"):
         torch.ones(1, requires_grad=True).__dlpack__()
     with pytest.raises(BufferError, match="stream"):

@@ -9,6 +9,7 @@ import subprocess
 import sys
 
 import pytest
+from _versions import needs_scipy
 
 SCIPY = """
 import warnings
@@ -98,6 +99,7 @@ def run(program: str) -> int:
     return int(found.stdout.split()[-1])
 
 
+@needs_scipy(1, 15)
 def test_functions_of_scipy_are_recorded() -> None:
     assert run(SCIPY) == 30
 

@@ -7,6 +7,7 @@ from importlib import metadata
 
 import numpy_page
 import pytest
+from _versions import NUMPY_2_0
 
 
 def installed(package: str) -> str:
@@ -23,6 +24,8 @@ def test_the_table_is_true(package: str) -> None:
     assert shown is not None
     if installed(package) != shown[1]:
         pytest.skip(f"the page is about {package} {shown[1]}")
+    if package == "pandas" and NUMPY_2_0:
+        pytest.skip("pandas needs a later NumPy")
     assert numpy_page.table(package, numpy_page.outcomes(package)) in page
 
 
