@@ -8,7 +8,6 @@ gives, and its gradients, against differences of the forward and against each ot
 import importlib
 import re
 import weakref
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import cache
@@ -32,10 +31,6 @@ for module in INDEX:
 
 # Operations that no sample leads to (name: reason).
 NOT_REACHED = {"imag": "only compared, in the rule of a complex power; users get a view"}
-
-
-# So many samples that call the same operations are differentiated: more lead to few other calls.
-MOST_ALIKE = 2
 
 
 class Example(NamedTuple):
@@ -103,12 +98,12 @@ def examples() -> dict[str, list[Example]]:
     """For each operation that the samples exercise, some different calls at smooth points."""
     found: dict[str, dict[Any, Example]] = {}
     smooth = False
-    calls: list[tuple[str, str]] = []  # of the sample that is run
+    calls: list[str] = []  # of the sample that is run
 
     def notice(operation: Operation, inputs: Any, options: dict[str, Any], result: Any) -> None:
         kinds = [(np.shape(x), np.asarray(x).dtype.kind) for x in inputs]
         way = repr((kinds, options))
-        calls.append((operation.name, way))
+        calls.append(operation.name + way)
         ways = found.setdefault(operation.name, {})
         if not smooth or len(ways) == 8 or way in ways:
             return
@@ -118,7 +113,6 @@ def examples() -> dict[str, list[Example]]:
             ways[way] = Example(operation, copies, options)
 
     differentiated: set[Any] = set()
-    of_operations: Counter[Any] = Counter()
     with watched_forwards(notice):
         for expression in SAMPLES:
             smooth = is_smooth(expression)
@@ -132,10 +126,8 @@ def examples() -> dict[str, list[Example]]:
                     # Gradients are the same for torch.exp(x) and x.exp(), which call the same.
                     kinds = tuple(n in FIXED for n in names) if smooth else names
                     key = smooth, dtype, kinds, *calls
-                    names_called = smooth, dtype, frozenset(name for name, _ in calls)
-                    if key not in differentiated and of_operations[names_called] < MOST_ALIKE:
+                    if key not in differentiated:
                         differentiated.add(key)
-                        of_operations[names_called] += 1
                         run_gradients(tensors, results)
     return {name: list(ways.values()) for name, ways in found.items()}
 

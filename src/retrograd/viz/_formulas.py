@@ -25,7 +25,7 @@ CONSTANTS = {"_LN2": "ln 2", "_LN10": "ln 10", "math.pi": "π", "_DEGREE": "(π 
              "math.log(2)": "ln 2"}  # fmt: skip
 # Calls that do not matter to readers: shown as their argument.
 SAME = {"raw", "to_dtype", "kept", "as_value", "_constant", "asarray", "tuple", "_in_dtype_of",
-        "_as_it_is", "cast", "conj_physical_or_same"}  # fmt: skip
+        "_as_it_is", "cast", "conj_physical_or_same", "index_for"}  # fmt: skip
 ZERO = {"zeros_like", "new_zeros", "zeros"}
 PRODUCTS = {"mm", "bmm", "mv", "matmul"}
 TRANSPOSED = {"transposed", "t", "_transposed"}
