@@ -1,4 +1,4 @@
-"""What tests call, or compare with, that the oldest NumPy and SciPy allowed do not have."""
+"""Skipping tests of what the oldest supported NumPy and SciPy do not have."""
 
 import re
 

@@ -56,9 +56,7 @@ class Statements:
                     continue
                 if runs[inner] != runs[line] and not inner.operation.view:
                     continue
-                if (
-                    size + self._sizes[inner] <= MOST_OPERATIONS and depths[inner] < MOST_NESTED
-                ):  # fmt: skip
+                if size + self._sizes[inner] <= MOST_OPERATIONS and depths[inner] < MOST_NESTED:
                     size += self._sizes[inner]
                     depth = max(depth, depths[inner] + 1)
                     self.nested[v] = inner

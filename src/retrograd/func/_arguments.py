@@ -40,8 +40,8 @@ def positions(argnums: Argnums, count: int) -> tuple[int, ...]:
 
 def chosen(args: tuple[Any, ...], argnums: Argnums) -> Any:
     """The arguments at ``argnums``: one, or a tuple."""
-    chosen = tuple(args[n] for n in positions(argnums, len(args)))
-    return chosen[0] if isinstance(argnums, int) else chosen
+    selected = tuple(args[n] for n in positions(argnums, len(args)))
+    return selected[0] if isinstance(argnums, int) else selected
 
 
 def replaced(args: tuple[Any, ...], argnums: Argnums, values: Any) -> tuple[Any, ...]:

@@ -77,11 +77,11 @@ def jacrev(
         check_real("jacrev", outputs, "outputs")
         rows = _stacked_rows(recording, outputs, chunk_size)
         blocks = [_split_rows(x, outputs) for x in rows]  # by input, then by output
-        jacobian = [unflatten(list(of_output), recording.shape) for of_output in zip(*blocks)]  # noqa: B905
-        jacobian = unflatten(jacobian, shape)
+        of_outputs = [unflatten(list(part), recording.shape) for part in zip(*blocks)]  # noqa: B905
+        tree = unflatten(of_outputs, shape)
         aux = recording.cut(aux) if has_aux else None
         recording.close()
-        return (jacobian, aux) if has_aux else jacobian
+        return (tree, aux) if has_aux else tree
 
     return takes_arrays(jacobian, argnums, has_aux)
 
