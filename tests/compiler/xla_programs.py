@@ -478,6 +478,22 @@ def test_isin_with_a_number() -> None:
     assert [x.tolist() for x in found] == [[[True, False], [True, False]], False]
 
 
+def test_gradients_with_one_element_in_each_row() -> None:
+    """They are comparisons on XLA, unless the index leaves out rows."""
+    torch.manual_seed(0)
+    x = torch.randn(3, 5, 4, dtype=torch.float64)
+    target = torch.tensor([[0, 4, 2, -100], [1, 1, 3, 0], [-100, 2, 4, 4]])
+    entropy = torch.func.grad(lambda x: torch.nn.functional.cross_entropy(x, target))
+    assert close(compiled(entropy)(x), entropy(x))
+    for rows in (3, 2):
+        index = torch.tensor([[[4, 0, 1, 2]], [[3, 3, 0, 1]], [[2, 4, 4, 0]]])[:rows]
+        picked = torch.func.grad(lambda x: (x.gather(1, index) ** 3).sum())  # noqa: B023
+        run = compiled(picked)
+        run(x)
+        assert close(run(x), picked(x))
+        assert int((run(x) != 0).sum()) == 4 * rows
+
+
 def test_a_long_chain_of_small_operations_is_not_fused() -> None:
     def chain(x: Any) -> Any:
         for k in range(500):  # with other numbers each time, so that it is no loop
