@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import copy
 import io
+import pickle
 import re
 import weakref
 from typing import Any
@@ -738,7 +739,9 @@ def test_anomaly_mode_says_where_a_nan_comes_from() -> None:
         pytest.raises(RuntimeError, match="'SqrtBackward0' returned nan values") as caught,
     ):
         (x.sqrt() * 0).sum().backward()
-    assert "  0/0 at element [0]: sqrt has infinite slope at 0." in caught.value.__notes__
+    assert "  0/0 at element [0]: the derivative of sqrt is infinite at 0." in (
+        caught.value.__notes__
+    )
 
 
 def test_explain_and_pictures_are_those_of_the_cpu() -> None:
@@ -871,9 +874,9 @@ def test_out_of_memory_in_an_operation_and_in_a_backward_pass(
         if isinstance(call, (_calls.Call, _fused.Fused)):
             monkeypatch.setattr(call, "function", full)
     with pytest.raises(torch.OutOfMemoryError, match="xla:cpu:0 is out of memory"):
-        x.tanh()
+        x.tanh().tolist()
     with pytest.raises(torch.OutOfMemoryError, match="xla:cpu:0 is out of memory"):
-        torch.autograd.grad(y.sum(), x)
+        torch.autograd.grad(y.sum(), x)[0].tolist()
     monkeypatch.undo()
     assert x.grad is None
     assert x.tanh().tolist() == y.tolist()
@@ -1099,3 +1102,79 @@ def test_gradients_that_are_inputs_are_given_without_a_warning() -> None:
     assert [w.tolist() for w in weights] == [[0.0] * 3] * 2
     weights[0].grad.add_(1)
     assert weights[1].grad.tolist() == x.tolist() == [0.5] * 3
+
+
+def test_copies_and_pickles_have_memory_of_their_own() -> None:
+    norm = nn.BatchNorm1d(2).to(DEVICE)
+    for copied in (copy.deepcopy, lambda x: pickle.loads(pickle.dumps(x))):
+        twin = copied(norm)
+        twin(torch.tensor([[1.0, 2.0], [3.0, 4.0]], device=DEVICE)).sum().backward()
+        assert twin.running_mean.device == twin.weight.device == norm.weight.device
+        np.testing.assert_allclose(twin.running_mean.tolist(), [0.2, 0.3], rtol=1e-6)
+        assert (norm.running_mean.tolist(), norm.num_batches_tracked.item()) == ([0, 0], 0)
+        assert norm.weight.grad is None
+
+
+def test_a_write_through_detach_is_noticed() -> None:
+    x = torch.ones(3, device=DEVICE, requires_grad=True)
+    y = x.exp()
+    y.detach().add_(1)
+    assert y._version == 1
+    with pytest.raises(RuntimeError, match="has been modified by an inplace operation"):
+        y.sum().backward()
+
+
+class Doubled(torch.autograd.Function):
+    @staticmethod
+    def forward(x: Any) -> Any:
+        return x * 2
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
+        pass
+
+    @staticmethod
+    def jvp(ctx: Any, tangent: Any) -> Any:
+        return tangent * 2
+
+
+def test_custom_tangents_and_tensors_that_vmap_makes() -> None:
+    x = torch.arange(6.0, device=DEVICE).view(3, 2)
+    values, tangents = torch.func.jvp(Doubled.apply, (x,), (x + 1,))
+    assert (values.tolist(), tangents.tolist()) == ((x * 2).tolist(), (x * 2 + 2).tolist())
+    torch.manual_seed(0)
+    expected = torch.randn(3, 2)
+    torch.manual_seed(0)
+    with torch.device(DEVICE):
+        found = torch.func.vmap(lambda v: v * 0 + torch.randn(2), randomness="different")(x)
+    assert found.device == x.device
+    assert found.tolist() == expected.tolist()
+
+
+@pytest.mark.parametrize(
+    "write",
+    [
+        lambda x: x[:1].expand(3).add_(1),
+        lambda x: x[:1].expand(3).copy_(x[1:]),
+        lambda x: x[:1].expand(3).__setitem__(slice(None), x[1:]),
+        lambda x: torch.add(x[1:], 1, out=x[:1].expand(3)),
+        lambda x: x[1:].add_(x[:-1]),
+    ],
+)
+def test_writes_that_overlap_are_refused(write: Any) -> None:
+    """The result would depend on the order in which elements are written."""
+    messages = []
+    for device in ("cpu", DEVICE):
+        x = torch.arange(4.0, device=device)
+        with pytest.raises(RuntimeError, match=r"refers? to a single memory location") as error:
+            write(x)
+        messages.append(str(error.value))
+        assert x.tolist() == [0.0, 1.0, 2.0, 3.0]
+    assert messages[0] == messages[1]
+
+
+def test_one_value_may_be_written_to_overlapping_elements() -> None:
+    x = torch.arange(4.0, device=DEVICE)
+    x[:1].expand(3).fill_(7.0)
+    x[1:3].mul_(x[1:3])
+    assert x.tolist() == [7.0, 1.0, 4.0, 3.0]

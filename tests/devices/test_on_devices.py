@@ -86,7 +86,8 @@ def test_names_of_devices() -> None:
 @needs_jax
 @pytest.mark.long
 def test_programs_on_a_device() -> None:
-    run("-m", "pytest", "-q", "-p", "no:cacheprovider", "device_programs.py")
+    run("-m", "pytest", "-q", "-p", "no:cacheprovider", "device_programs.py",
+        "deferred_programs.py")  # fmt: skip
 
 
 @needs_jax

@@ -15,7 +15,7 @@ from retrograd.cuda import amp as amp
 
 
 class OutOfMemoryError(RuntimeError):
-    """What programs catch where the memory of a GPU may not suffice."""
+    """Raised when a device runs out of memory."""
 
 
 def is_available() -> bool:
@@ -24,7 +24,7 @@ def is_available() -> bool:
 
 
 def is_initialized() -> bool:
-    """Whether there is a GPU to use."""
+    """Whether a GPU is available."""
     return is_available()
 
 
@@ -34,13 +34,13 @@ def is_bf16_supported(including_emulation: bool = True) -> bool:
 
 
 def device_count() -> int:
-    """How many GPUs there are to compute on."""
+    """The number of available GPUs."""
     count: int = Plug.devices().count("cuda")
     return count
 
 
 def init() -> None:
-    """Start using a GPU: RuntimeError if there is none."""
+    """Raises a RuntimeError if no GPU is available."""
     if not is_available():
         raise RuntimeError(
             "there is no GPU: retrograd computes on the CPU with NumPy, and on GPUs that JAX finds"
@@ -57,14 +57,14 @@ def _gpu(device: Any) -> Any:
 
 
 def current_device() -> int:
-    """The index of the GPU that ``"cuda"`` stands for."""
+    """The index of the current GPU, which ``"cuda"`` refers to."""
     init()
     index: int = Plug.devices().current("cuda")
     return index
 
 
 def set_device(device: Any) -> None:
-    """Choose the GPU that ``"cuda"`` stands for."""
+    """Sets the current GPU, which ``"cuda"`` refers to."""
     init()
     Plug.devices().set_current("cuda", getattr(device, "index", device))
 
@@ -96,14 +96,14 @@ def get_device_properties(device: Any = None) -> _Properties:
 
 
 def synchronize(device: Any = None) -> None:
-    """Wait until the GPUs have computed everything that was asked for."""
+    """Waits until all GPUs have finished their pending work."""
     init()
     Plug.devices().synchronize()
 
 
 def mem_get_info(device: Any = None) -> tuple[int, int]:
     """The free and the total bytes of memory that JAX may use on a GPU."""
-    stats = _gpu(device).memory_stats() or {}
+    stats = memory_stats(device)
     total = int(stats.get("bytes_limit", 0))
     return total - int(stats.get("bytes_in_use", 0)), total
 
@@ -119,7 +119,7 @@ current_stream = default_stream = stream = Stream = Event = CUDAGraph = _without
 
 
 def get_rng_state(device: Any = None) -> Any:
-    """The state of the generator. Numbers for a GPU are drawn by the generator of the CPU."""
+    """The state of the CPU's generator, which draws the random numbers of all devices."""
     from retrograd.tensor._rng import get_rng_state
 
     init()
@@ -127,7 +127,7 @@ def get_rng_state(device: Any = None) -> Any:
 
 
 def set_rng_state(new_state: Any, device: Any = None) -> None:
-    """Set the state of the generator, which is that of the CPU."""
+    """Sets the state of the CPU's generator, which draws the random numbers of all devices."""
     from retrograd.tensor._rng import set_rng_state
 
     init()
@@ -135,36 +135,39 @@ def set_rng_state(new_state: Any, device: Any = None) -> None:
 
 
 def manual_seed(seed: int) -> None:
-    """Seed the generator of the current GPU. There is none to seed."""
+    """Does nothing: the CPU's generator draws the random numbers of all devices."""
 
 
 def manual_seed_all(seed: int) -> None:
-    """Seed the generators of all GPUs. There are none to seed."""
+    """Does nothing: the CPU's generator draws the random numbers of all devices."""
 
 
 seed = seed_all = lambda: None
 
 
 def get_rng_state_all() -> list[Any]:
-    """The states of the generators of all GPUs: there are none."""
+    """An empty list: GPUs have no generators of their own."""
     return []
 
 
 def set_rng_state_all(new_states: Any) -> None:
-    """Set the states of the generators of all GPUs. There are none."""
+    """Does nothing: GPUs have no generators of their own."""
 
 
 def empty_cache() -> None:
-    """Give back what is kept of a GPU's memory. Nothing is kept."""
+    """Does nothing: no memory is cached."""
 
 
 def ipc_collect() -> None:
-    """Give back what other processes have let go of. There is nothing."""
+    """Does nothing: GPU memory is not shared between processes."""
 
 
 def memory_stats(device: Any = None) -> dict[str, Any]:
-    """How the memory of a GPU is used, in JAX's words."""
-    return dict(_gpu(device).memory_stats() or {}) if is_available() else {}
+    """JAX's memory statistics of a GPU."""
+    if not is_available():
+        return {}
+    Plug.devices().run_all()
+    return dict(_gpu(device).memory_stats() or {})
 
 
 def memory_allocated(device: Any = None) -> int:
@@ -173,7 +176,7 @@ def memory_allocated(device: Any = None) -> int:
 
 
 def max_memory_allocated(device: Any = None) -> int:
-    """The most bytes that were in use on a GPU at once."""
+    """The peak number of bytes in use on a GPU."""
     return int(memory_stats(device).get("peak_bytes_in_use", 0))
 
 
@@ -182,14 +185,14 @@ max_memory_reserved = max_memory_cached = max_memory_allocated
 
 
 def reset_peak_memory_stats(device: Any = None) -> None:
-    """Start counting anew how much memory of a GPU is used. None is."""
+    """Does nothing: the peak cannot be reset."""
 
 
 reset_max_memory_allocated = reset_max_memory_cached = reset_peak_memory_stats
 
 
 def memory_summary(device: Any = None, abbreviated: bool = False) -> str:
-    """How the memory of a GPU is used, as text."""
+    """A summary of the memory of a GPU, as text."""
     if not is_available():
         return "There is no GPU."
     return "\n".join(f"{name}: {value}" for name, value in memory_stats(device).items())

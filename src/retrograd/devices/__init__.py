@@ -4,7 +4,8 @@ A tensor on a device holds a ``_values.py:DeviceValue`` in place of an array. It
 level below all transforms, as those of the device ``meta`` are, so the engine, rules, hooks,
 modules and optimizers need nothing of their own. ``_level.py`` does an operation by its lowering
 (``compiler/xla``), compiled once for each signature (``_calls.py``), and a composite, or the rules
-of a node, as one compiled function (``_fused.py``, ``_nodes.py``). ``_platforms.py`` knows which
+of a node, as one compiled function (``_fused.py``, ``_nodes.py``). Calls of such functions wait
+until a value is needed, and then run together (``_deferred.py``). ``_platforms.py`` knows which
 devices there are.
 
 Nothing here is imported before a program names such a device, and JAX not before that.
@@ -15,6 +16,7 @@ from __future__ import annotations
 from typing import Any
 
 from retrograd.devices import _level as _level  # which supplies the level
+from retrograd.devices._deferred import run_all, synchronize
 from retrograd.devices._platforms import (
     all_of,
     count,
@@ -23,7 +25,6 @@ from retrograd.devices._platforms import (
     everywhere,
     jax,
     set_current,
-    synchronize,
 )
 from retrograd.devices._values import DeviceValue, filled, put
 
@@ -36,4 +37,4 @@ def function_of(program: Any) -> Any:
 
 
 __all__ = ["DeviceValue", "all_of", "count", "current", "device_of", "everywhere", "filled",
-           "function_of", "jax", "put", "set_current", "synchronize"]  # fmt: skip
+           "function_of", "jax", "put", "run_all", "set_current", "synchronize"]  # fmt: skip

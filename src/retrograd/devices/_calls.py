@@ -12,6 +12,7 @@ from retrograd import arrays
 from retrograd.compiler._program import Line, Step, Var
 from retrograd.compiler._tracing import SIZED_BY_VALUES
 from retrograd.devices import _pending, _platforms
+from retrograd.devices._deferred import Function
 from retrograd.devices._signatures import keys_of, place_in
 from retrograd.devices._values import DeviceValue, Kind, Memory, acts_once, find_kind, marked, seen
 from retrograd.ops._lifted import Lifted, raw
@@ -41,30 +42,30 @@ class Given:
         self.steps = steps
 
 
-class Call:
+class Call(Function):
     """An operation, compiled for one signature."""
 
-    __slots__ = ("expects", "function", "in_doubt", "kinds", "numbers", "operation", "several")
+    __slots__ = ("in_doubt", "kinds", "numbers", "several")
 
     def __init__(self, operation: Any, args: Any, options: dict[str, Any], flat: list[Any]) -> None:
         from retrograd.compiler.xla import _table
         from retrograd.compiler.xla._narrow import PRODUCTS
 
-        self.operation = operation
         outputs = _outputs(operation, args, options)
         self.several = isinstance(outputs, (tuple, list))
         results = list(outputs) if self.several else [outputs]
         place = place_in((*args, *options.values()))
+        super().__init__(operation.name, place)
         traced = _pending.tracing.expected is not None
         self.kinds = [find_kind(place, y.shape, marked(y.dtype), traced) for y in results]
-        self.in_doubt = self.expects = False
+        self.in_doubt = False
         counter: list[Any] = []
         given = _taken_apart(list(args), counter, operation.name in TAKES_NUMBERS)
         named = _taken_apart(options, counter, operation.name in TAKES_NUMBERS)
         vars_ = [Var("y", y) for y in results]
         # On a mesh, JAX puts numbers where the arrays are.
         there = not traced and place._mesh is None
-        self.numbers = [i for i, x in enumerate(flat) if there and type(x) is float]
+        self.numbers = [i for i, x in enumerate(flat) if there and is_number(x)]
 
         def function(*flat: Any) -> Any:
             known: dict[Var, Any] = {}
@@ -89,9 +90,11 @@ class Call:
                     found.append(jnp.stack([jnp.all(c) for c in several]).all())
             return tuple(found)
 
-        self.function: Callable[..., Any] = (
-            inlined(function) if traced else compiled(function, self.placed([*flat]), place)
-        )
+        if traced:
+            self.function = inlined(function)
+            return
+        self.compile(function, self.placed([*flat]))
+        self.later = self.later and not self.in_doubt  # or somebody has to look
 
     def placed(self, flat: list[Any]) -> list[Any]:
         """Arguments with numbers as XLA's arrays."""
@@ -103,13 +106,7 @@ class Call:
         """New values, or NotImplemented if the answer is not to be trusted."""
         if self.numbers:
             self.placed(flat)
-        try:
-            found = self.function(*flat)
-        except _platforms.jax().errors.JaxRuntimeError as error:
-            raise _platforms.explained(error, self.kinds[0].place) from None
-        if self.expects:
-            *found, holds = found
-            _pending.note(self.operation.name, holds)
+        found = self.contents(flat)
         if self.in_doubt:
             *found, holds = found
             if not holds:
@@ -119,47 +116,33 @@ class Call:
         return tuple(map(of_kind, self.kinds, found))
 
 
-_numbers: dict[tuple[float, Any], Any] = {}
+_numbers: dict[tuple[Any, Any], Any] = {}
 _MOST_NUMBERS = 1000
 
 
-def number_on(x: float, place: Any) -> Any:
-    """XLA's array of a number, which takes the dtype of what it is combined with. Programs use the
-    same few numbers again and again, and moving one to a device takes longer than a call."""
-    found = _numbers.get((x, place))
+def is_number(x: Any) -> bool:
+    """Whether an argument is a Python float, or an array of NumPy without dimensions."""
+    return type(x) is float or (arrays.is_raw(x) and x.ndim == 0)
+
+
+def number_on(x: Any, place: Any) -> Any:
+    """XLA's array of a number. That of a float takes the dtype of what it is combined with.
+    Programs use the same few numbers again and again, and moving one to a device takes longer than
+    a call."""
+    is_float = type(x) is float
+    number = x if is_float else (x.dtype.num, x.tobytes())
+    found = _numbers.get((number, place))
     if found is None:
         jax = _platforms.jax()
-        with jax.enable_x64(True):
-            found = jax.device_put(jax.numpy.asarray(x), _platforms.target(place))
-        if x == 0 or x != x:  # zeros are equal whatever their sign, and nan is not
+        with jax.enable_x64(True):  # of an array a copy, as others may write to it
+            data = jax.numpy.asarray(x) if is_float else np.array(x)
+            found = jax.device_put(data, _platforms.target(place))
+        if is_float and (x == 0 or x != x):  # zeros are equal whatever their sign, and nan is not
             return found
         if len(_numbers) >= _MOST_NUMBERS:
             _numbers.clear()
-        _numbers[x, place] = found
+        _numbers[number, place] = found
     return found
-
-
-def compiled(function: Callable[..., Any], flat: list[Any], place: Any) -> Callable[..., Any]:
-    """A function of arrays, and of numbers, as XLA compiles it for arguments like ``flat``.
-
-    JAX takes float64 for float32 where nobody says otherwise, and saying so at each call takes a
-    tenth of its time. That is only needed where arguments do not have a dtype of their own, or may
-    be spread over a mesh in another way each time.
-    """
-    jax = _platforms.jax()
-    jitted = jax.jit(function)
-    if place._mesh is None and all([isinstance(x, jax.Array) for x in flat]):
-        with jax.enable_x64(True):
-            found: Callable[..., Any] = jitted.lower(*flat).compile()
-        return found
-    with jax.enable_x64(True):
-        jitted.trace(*flat)  # for the error if it has no lowering
-
-    def call(*flat: Any) -> Any:
-        with jax.enable_x64(True):
-            return jitted(*flat)
-
-    return call
 
 
 def inlined(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -174,10 +157,10 @@ def inlined(function: Callable[..., Any]) -> Callable[..., Any]:
     return call
 
 
-def of_kind(kind: Kind, array: Any) -> DeviceValue:
+def of_kind(kind: Kind, content: Any) -> DeviceValue:
     """A new value of a kind. As its class would make it, in half the time."""
     memory = new(Memory)
-    memory.array = array
+    memory.content = content
     memory.place = kind.place
     memory.layout = None
     value = new(DeviceValue)
@@ -325,15 +308,18 @@ def sized_by_values(operation: Any, options: dict[str, Any]) -> bool:
 
 
 def written(target: DeviceValue, value: Any) -> Any:
-    """XLA's array of a memory after a write to a part of it."""
+    """XLA's array of a memory after a write to a part of it, or what stands for it."""
     from retrograd.compiler._program import PUT
     from retrograd.compiler.xla._table import lowered
 
-    flat: list[Any] = [target.memory.array]
+    flat: list[Any] = [target.memory.content]
     key = ("put", target.kind, *keys_of((value,), flat, False))
     function: Any = _calls.get(key)
+    place = target.memory.place
+    if is_number(flat[-1]) and place._mesh is None and not target.kind.traced:
+        flat[-1] = number_on(flat[-1], place)
     if function is None:
-        place = place_in((target, value))
+        place_in((target, value))  # for the error if they are on two devices
         given = _taken_apart([value], [None], False)
         steps = target.steps
 
@@ -342,10 +328,15 @@ def written(target: DeviceValue, value: Any) -> Any:
             var = _variable(given[0], (base, *flat), known)
             line = Line((), PUT, (), {}, True, (None, 0), False)
             line.outputs = (var,)
-            return lowered(line, [base, known[var]], {"views": steps})[0]
+            return (lowered(line, [base, known[var]], {"views": steps})[0],)
 
-        function = _calls[key] = inlined(put) if target.kind.traced else compiled(put, flat, place)
-    return function(*flat)
+        function = Function("put", place)
+        if target.kind.traced:
+            function.function = inlined(put)
+        else:
+            function.compile(put, flat)
+        _calls[key] = function
+    return function.contents(flat)[0]
 
 
 @cache

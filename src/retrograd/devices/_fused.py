@@ -14,7 +14,8 @@ from typing import Any
 from retrograd import arrays
 from retrograd.autograd._levels import opened
 from retrograd.devices import _pending, _platforms
-from retrograd.devices._calls import compiled, of_kind
+from retrograd.devices._calls import of_kind
+from retrograd.devices._deferred import Function
 from retrograd.devices._signatures import place_in, values_in
 from retrograd.devices._values import DeviceValue, Kind, Memory, find_kind, marked
 from retrograd.ops._lifted import Level, raw
@@ -22,26 +23,26 @@ from retrograd.ops._lifted import Level, raw
 CannotTraceError = _pending.CannotTraceError
 
 
-class Fused:
+class Fused(Function):
     """A function of values, compiled for one signature.
 
     ``function`` is called with operands like those given, and gives a value or several. Of several,
     some may be None. RuntimeError, or any other exception, if it cannot be traced.
     """
 
-    __slots__ = ("expects", "function", "name", "results", "several")
+    __slots__ = ("results", "several")
 
     def __init__(
         self, name: str, function: Callable[..., Any], operands: list[Any], flat: list[Any]
     ) -> None:
-        self.name = name
         self.results: list[Kind | int | None] = []  # what is computed, operands, and nothing
-        self.several = self.expects = False
+        self.several = False
         place = place_in(operands)
         if place is None or place._mesh is not None or _pending.tracing.expected is not None:
             raise CannotTraceError("it is being traced already, or on a mesh")
         if len(values_in(operands)) != len(flat):
             raise CannotTraceError("some operands are numbers that may change, or on the CPU")
+        super().__init__(name, place)
         templates = _templates(operands)
 
         def traced(*flat: Any) -> tuple[Any, ...]:
@@ -57,10 +58,11 @@ class Fused:
                 outputs.append(_platforms.jax().numpy.stack(expected).all())
             return tuple(outputs)
 
-        self.function = compiled(traced, flat, place)
+        self.compile(traced, flat)
 
     def _outputs(self, found: Any, inputs: list[DeviceValue], place: Any) -> list[Any]:
-        """Notes what the results are, and gives JAX's arrays of those that are computed."""
+        """Records the kinds of the results, and returns the JAX arrays of those that are
+        computed."""
         self.several = isinstance(found, (tuple, list))
         outputs, self.results = [], []
         memories = [x.memory for x in inputs]
@@ -84,14 +86,7 @@ class Fused:
         return outputs
 
     def __call__(self, flat: list[Any], operands: list[Any]) -> Any:
-        try:
-            found = self.function(*flat)
-        except _platforms.jax().errors.JaxRuntimeError as error:
-            raise _platforms.explained(error, place_in(operands)) from None
-        if self.expects:
-            *found, holds = found
-            _pending.note(self.name, holds)
-        rest = iter(found)
+        rest = iter(self.contents(flat))
         results = [
             None if x is None
             else of_kind(x, next(rest)) if isinstance(x, Kind) else values_in(operands)[x]

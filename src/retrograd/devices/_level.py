@@ -9,7 +9,7 @@ from typing import Any
 from retrograd import arrays
 from retrograd._modes import modes
 from retrograd.compiler._program import Step
-from retrograd.devices import _calls, _nodes, _pending, _recording
+from retrograd.devices import _calls, _deferred, _nodes, _pending, _recording
 from retrograd.devices._signatures import keys_of, two_devices
 from retrograd.devices._values import DeviceValue, Kind, View, find_kind, put, seen
 from retrograd.ops import copies
@@ -58,6 +58,7 @@ class DeviceLevel(Level):
     def ones_like(self, x: Any) -> Lifted:
         """Ones, of which XLA's array is kept: every backward pass starts from them."""
         place = x.memory.place
+        _deferred.begin_pass()
         if place._mesh is not None or _pending.tracing.expected is not None:
             where = None if place._mesh is None else x.array.sharding
             return put(arrays.ones(x.shape, x.dtype), place, where)
@@ -155,7 +156,7 @@ class DeviceLevel(Level):
         memory = target.memory
         same = (result.shape, result.dtype) == (target.shape, target.dtype)
         if same and not target.steps and isinstance(result, DeviceValue):
-            memory.hold(result.array)
+            memory.hold(result.content)
         else:
             memory.hold(_calls.written(target, result))
 

@@ -12,9 +12,9 @@ from typing import Any
 
 from retrograd._modes import modes
 from retrograd.autograd._engine import plus
+from retrograd.autograd._narrow_nodes import NarrowNode
 from retrograd.autograd._node import FREED, Node
 from retrograd.autograd._operation_node import (
-    NarrowNode,
     OperationNode,
     compile_backward,
     fit_all,

@@ -4,15 +4,17 @@ at every index. It is asked when a value is read from a device, which waits anyw
 from __future__ import annotations
 
 import threading
+from collections.abc import Iterable
 from typing import Any
 
 
 class Tracing(threading.local):
-    """Whether JAX is tracing a function of this thread (``_fused.py``), and what the operations
-    that the function calls expect of their indices."""
+    """What a thread is doing: whether JAX is tracing a function of it (``_fused.py``), and what the
+    operations that the function calls expect of their indices; which calls wait."""
 
     expected: list[Any] | None = None  # None: it is not
     calls = 0  # of operations, so far
+    queue: Any = None  # of calls of this thread that wait (``_deferred.py``)
 
 
 class CannotTraceError(Exception):
@@ -30,7 +32,17 @@ def note(name: str, holds: Any) -> None:
         tracing.expected.append(holds)
         return
     _expected.append((name, holds))
-    if len(_expected) > _MANY:
+    check_some()
+
+
+def expect(several: Iterable[tuple[str, Any]]) -> None:
+    """Note the names of operations, and what they expect."""
+    _expected.extend(several)
+
+
+def check_some() -> None:
+    """Keep the list short."""
+    while len(_expected) > _MANY:
         _check(_expected.pop(0))
 
 

@@ -1,4 +1,4 @@
-"""Which devices there are, and what JAX calls them."""
+"""The available devices, and their names in JAX."""
 
 from __future__ import annotations
 
@@ -126,14 +126,19 @@ def within_memory(function: Any, place: Any, *args: Any) -> Any:
         raise explained(error, place) from None
 
 
-def explained(error: Exception, place: Any) -> Exception:
-    """An error of XLA as users are to see it: an OutOfMemoryError says what to do."""
+def explained(error: Exception, place: Any, late: str | None = None) -> Exception:
+    """An error of XLA as users are to see it: an OutOfMemoryError says what to do. ``late`` is the
+    name of an operation that has waited (``_deferred.py``)."""
     if "RESOURCE_EXHAUSTED" not in str(error):
         return error
+    where = "" if late is None else (
+        f" It happened in {late}, which may have been called on an earlier line: operations wait "
+        "until a value is needed, and are tried again when it is next asked for."
+    )  # fmt: skip
     return OutOfMemoryError(
-        f"{place} is out of memory. What was there is as before. Use a smaller batch, delete "
-        "tensors that are not needed, recompute (torch.utils.checkpoint), or split the model "
-        f"over several devices (fully_shard). XLA says: {error}"
+        f"{place} is out of memory. What was there is as before.{where} Use a smaller batch, "
+        "delete tensors that are not needed, recompute (torch.utils.checkpoint), or split the "
+        f"model over several devices (fully_shard). XLA says: {error}"
     )
 
 

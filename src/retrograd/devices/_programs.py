@@ -143,6 +143,8 @@ class OnDevice(Executable):
         numbers = {v for line in program.lines if line.operation.name == "optimizer_numbers"
                    for v in line.outputs}  # fmt: skip
         self.stays = [v in numbers for v in program.outputs]
+        # Programs read numbers such as the loss, which then are on their way before anyone asks.
+        self.read = [i for i, v in enumerate(program.outputs) if not v.shape and v not in numbers]
 
     def compiled(self, part: Program) -> Compiled:
         key = id(part)
@@ -155,6 +157,9 @@ class OnDevice(Executable):
         """The outputs, of which those that XLA computed are its arrays, and the device."""
         place = place_of(values)
         found = self.run(*values, *(spares or self.nothing))
+        for i in self.read:
+            if type(found[i]) is _Array:
+                found[i].copy_to_host_async()
         if self.checks:
             _pending.note(self.name, found[-1])
             found = found[:-1]
@@ -201,7 +206,7 @@ class OnDevice(Executable):
         """A gradient as a value on the device: the value of the last one, if that is spare."""
         if spare is None or type(y) is not _Array:
             return cls.value(y, place, shape, dtype)
-        spare.memory.array = y
+        spare.memory.content = y
         return spare
 
     @classmethod
@@ -214,7 +219,7 @@ class OnDevice(Executable):
             if data.steps or type(y) is not _Array:
                 data.level.write(data, cls.value(y, memory.place))
             elif memory.place._mesh is None:
-                memory.array = y
+                memory.content = y
             else:
                 memory.hold(y)
             version = tensor._version_counter or version_of(tensor)

@@ -60,8 +60,7 @@ def forward_on_device(operation: Operation) -> Callable[..., Any]:
 
 
 def _is_simple(operation: Operation, args: Any, options: dict[str, Any]) -> bool:
-    """Whether there is nothing to convert in a call, and nothing is refused, whatever the values
-    are."""
+    """Whether a call needs no conversion and no check of values."""
     values = list(args[0]) if operation.inputs == ("tensors",) else list(args)
     try:
         place_in((*args, *options.values()))

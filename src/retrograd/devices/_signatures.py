@@ -1,4 +1,4 @@
-"""The signatures of calls: what the functions that XLA compiles are compiled for.
+"""Signatures of calls, for each of which XLA compiles a function.
 
 A call is taken apart into the arrays, and perhaps numbers, that a compiled function takes, and a
 key of all else. For a value on a device the key is its ``_values.py:Kind``, which costs nothing to
@@ -17,13 +17,14 @@ np = arrays.programs.numpy
 
 
 def keys_of(values: Any, flat: list[Any], numbers: bool) -> list[Any]:
-    """The keys of some arguments, whose arrays are appended to ``flat``; with ``numbers``, so are
+    """The keys of some arguments, whose arrays, or what stands for them, are appended to
+    ``flat``; with ``numbers``, so are
     floats, which then may be other ones in the next call."""
     keys: list[Any] = []
     for x in values:
         kind = type(x)
         if kind is DeviceValue:
-            flat.append(x.memory.array)
+            flat.append(x.memory.content)
             keys.append(x._kind or x.kind)
         elif x is None:
             keys.append(None)

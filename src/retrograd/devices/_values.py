@@ -1,7 +1,8 @@
-"""What a tensor on a device holds: a part of some memory there.
+"""Values of tensors on devices: views of device memory.
 
 XLA's arrays never change, and memory does. ``Memory`` refers to the array that holds its present
-contents; a write puts another array in its place. A value is all of a memory, or a part of it, by
+contents, or to what stands for an array that is not computed yet (``_deferred.py``); a write puts
+another one in its place. A value is all of a memory, or a part of it, by
 the views that lead there. Views are taken inside of the operation that uses them, where XLA need
 not copy anything.
 """
@@ -15,26 +16,38 @@ from retrograd import arrays
 from retrograd.autograd._levels import as_tensor
 from retrograd.compiler._program import Step
 from retrograd.devices import _pending, _platforms
+from retrograd.devices._deferred import Later
 from retrograd.ops._lifted import Lifted, LooksAtValues
 
 np = arrays.programs.numpy
 
 
 class Memory:
-    """Memory on a device: XLA's array of what it holds now."""
+    """Memory on a device. ``content`` is XLA's array of what it holds now, or stands for it."""
 
-    __slots__ = ("array", "layout", "place")
+    __slots__ = ("content", "layout", "place")
 
-    def __init__(self, array: Any, place: Any) -> None:
-        self.array = array
+    def __init__(self, content: Any, place: Any) -> None:
+        self.content = content
         self.place = place  # the device, as users name it
         self.layout: Any = None  # made on demand
 
-    def hold(self, array: Any) -> None:
+    @property
+    def array(self) -> Any:
+        """XLA's array, which is computed now if it has not been."""
+        content = self.content
+        if type(content) is not Later:
+            return content
+        array = content.read()
+        if self.content is content:  # another thread may have written
+            self.content = array
+        return array
+
+    def hold(self, content: Any) -> None:
         """Hold other contents, spread over a mesh of devices as they were."""
-        if self.place._mesh is not None and array.sharding != self.array.sharding:
-            array = _platforms.jax().device_put(array, self.array.sharding)
-        self.array = array
+        if self.place._mesh is not None and content.sharding != self.array.sharding:
+            content = _platforms.jax().device_put(content, self.array.sharding)
+        self.content = content
 
 
 class Kind:
@@ -147,9 +160,9 @@ class DeviceValue(Lifted):
     def kind(self) -> Kind:
         """What compiled functions have to know of it."""
         if self._kind is None:
-            array, views = self.memory.array, steps_key(self.steps) if self.steps else None
+            content, views = self.memory.content, steps_key(self.steps) if self.steps else None
             traced = _pending.tracing.expected is not None
-            self._kind = find_kind(self.memory.place, array.shape, marked(array.dtype), traced,
+            self._kind = find_kind(self.memory.place, content.shape, marked(content.dtype), traced,
                                    views)  # fmt: skip
         return self._kind
 
@@ -159,7 +172,7 @@ class DeviceValue(Lifted):
         if self._layout is None:
             memory = self.memory
             if memory.layout is None:
-                memory.layout = arrays.layout.reserved(memory.array.shape, memory.array.dtype)
+                memory.layout = arrays.layout.reserved(memory.content.shape, memory.content.dtype)
             layout = memory.layout
             for step in self.steps:
                 layout = step(layout)
@@ -168,8 +181,8 @@ class DeviceValue(Lifted):
 
     def view(self, layout: Any, step: Step) -> View:
         """What a view of it is like, whose layout is given."""
-        array, steps = self.memory.array, (*self.steps, step)
-        kind = find_kind(self.memory.place, array.shape, marked(array.dtype), self.kind.traced,
+        content, steps = self.memory.content, (*self.steps, step)
+        kind = find_kind(self.memory.place, content.shape, marked(content.dtype), self.kind.traced,
                          steps_key(steps))  # fmt: skip
         return View(layout.shape, marked(layout.dtype), steps, kind)
 
@@ -189,7 +202,7 @@ class DeviceValue(Lifted):
 
             copy: DeviceValue = clone(self)
             return copy
-        return DeviceValue(Memory(self.memory.array, self.memory.place), self.shape, self.dtype)
+        return DeviceValue(Memory(self.memory.content, self.memory.place), self.shape, self.dtype)
 
     @property
     def array(self) -> Any:
@@ -197,10 +210,15 @@ class DeviceValue(Lifted):
         return self.memory.array if not self.steps else self.apart().memory.array
 
     @property
+    def content(self) -> Any:
+        """XLA's array of the elements, or what stands for it."""
+        return self.memory.content if not self.steps else self.apart().memory.content
+
+    @property
     def host(self) -> Any:
         """The elements as a NumPy array, a copy."""
-        _pending.check()
         array = self.array
+        _pending.check()
         if not array.is_fully_addressable:  # other processes have some of it
             array = _platforms.jax().device_put(array, _platforms.target(self.memory.place))
             return np.array(array.addressable_data(0))
@@ -249,8 +267,8 @@ class DeviceValue(Lifted):
     def as_gradient(self, like: Any = None) -> Lifted:
         found = self.apart()
         if isinstance(like, DeviceValue) and like.memory.place._mesh is not None:
-            found.memory.array, array = like.array, found.memory.array
-            found.memory.hold(array)
+            found.memory.content, content = like.array, found.memory.content
+            found.memory.hold(content)
         return found
 
     def placed(self, x: Any) -> Any:

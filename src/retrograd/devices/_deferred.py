@@ -1,0 +1,385 @@
+"""Calls of compiled functions that wait until a value is needed, and then run as one function.
+
+A call of an XLA function through JAX takes tens of microseconds on a GPU, however little it
+computes. So a call does not run at once. It is appended to the queue of its thread, and gives a
+``Later`` in place of each array. When an array is read, the whole queue runs. XLA's arrays never
+change, and neither does what a ``Later`` stands for, so writes in place need no care: memory that
+is written to holds another array, or another ``Later``.
+
+The functions of a queue, how results of some are arguments of others, and which results somebody
+still refers to, are the key of a queue. When a key comes up for the eighth time, the queue is
+compiled as one function. Until then its functions run one after the other, so a program that does
+not repeat itself has nothing more to compile. Optimization barriers stand between the functions:
+XLA's algebra, for which ``log(exp(x))`` is ``x``, must not show in eager mode.
+
+**A queue may be interrupted, or fail, at any point, and its values are not lost.** Its functions
+have no effects, and its calls are forgotten only after the results are stored. Until then the
+values are pending, and the next read runs the queue again.
+
+**Threads.** A thread appends to its own queue only, and any thread may run any queue. The lock of a
+queue is held while a call is appended, and while the queue runs. What comes from the queue of
+another thread is computed before that, so nobody waits for two locks.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import weakref
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from retrograd._modes import modes, switch
+from retrograd.devices import _pending, _platforms
+
+MOST = 128  # calls in one queue: XLA's compiler takes long for many
+ENOUGH = MOST // 2  # calls after which a queue ends where a program seems to repeat itself
+# Bytes that the calls of one queue read and write. It bounds the memory that a queue holds on to,
+# and a device that takes longer for this than the host for a call should not have to wait.
+MOST_BYTES = 1 << 28
+REPEATS = 8  # a queue is compiled when it comes up for this time
+_PLANS = 1000  # that are kept
+# The number of a result in a queue: that of the call in the low bits, and which of its results.
+_BITS = 12
+_CALL = (1 << _BITS) - 1
+
+
+class Later:
+    """A result of a call in a queue, or the array that it has become."""
+
+    __slots__ = ("__weakref__", "array", "like", "number", "queue")
+
+    def __init__(self, queue: Queue, number: int, like: Any) -> None:
+        self.array: Any = None
+        self.queue: Queue | None = queue  # None once there is an array
+        self.number = number
+        self.like = like  # its shape, dtype and device, in JAX's words
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        shape: tuple[int, ...] = self.like.shape
+        return shape
+
+    @property
+    def dtype(self) -> Any:
+        return self.like.dtype
+
+    def read(self) -> Any:
+        """XLA's array, computed if it has not been."""
+        queue = self.queue
+        if queue is not None:
+            queue.run()
+        return self.array
+
+
+_places: dict[Any, Any] = {}  # one object for all that are equal, which is compared sooner
+
+
+class Function:
+    """A function of arrays, compiled by XLA, which may be called later."""
+
+    __slots__ = ("expects", "function", "jitted", "later", "likes", "name", "place", "traffic")
+
+    def __init__(self, name: str, place: Any) -> None:
+        self.name = name
+        self.place = _places.setdefault(place, place)
+        self.expects = self.later = False  # expects: the last result says whether indices are fine
+        self.function: Callable[..., Any]
+        self.jitted: Any = None
+        self.likes: list[Any] = []
+        self.traffic = 0  # bytes that it reads and writes
+
+    def compile(self, function: Callable[..., Any], flat: list[Any]) -> None:
+        """Have XLA compile a function of arrays, and of numbers, for arguments like ``flat``.
+
+        JAX takes float64 for float32 where nobody says otherwise, and saying so at each call takes
+        a tenth of its time. That is only needed where arguments do not have a dtype of their own,
+        or may be spread over a mesh in another way each time.
+        """
+        jax = _platforms.jax()
+        jitted = self.jitted = jax.jit(function)
+        given = [x.like if type(x) is Later else x for x in flat]
+        if self.place._mesh is None and all([isinstance(x, (jax.Array, Later)) for x in flat]):
+            there = jax.sharding.SingleDeviceSharding(_platforms.target(self.place))
+            with jax.enable_x64(True):
+                lowered = jitted.lower(*given)
+                self.function = lowered.compile()
+            self.likes = [jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=there)
+                          for x in lowered.out_info]  # fmt: skip
+            self.traffic = sum([x.size * x.dtype.itemsize for x in (*given, *self.likes)])
+            self.later = True
+            return
+        with jax.enable_x64(True):
+            jitted.trace(*given)  # for the error if it has no lowering
+
+        def call(*flat: Any) -> Any:
+            with jax.enable_x64(True):
+                return jitted(*flat)
+
+        self.function = call
+
+    def contents(self, flat: list[Any]) -> Sequence[Any]:
+        """Its results for some arguments: arrays, or what stands for them until they are needed.
+        In anomaly mode an error belongs to the line that calls the operation."""
+        if self.later and _pending.tracing.expected is None and not (
+            switch.active and modes.anomaly
+        ):  # fmt: skip
+            return deferred(self, flat)
+        try:
+            found = self.function(*[x.read() if type(x) is Later else x for x in flat])
+        except _platforms.jax().errors.JaxRuntimeError as error:
+            raise _platforms.explained(error, self.place) from None
+        if self.expects:
+            *found, holds = found
+            _pending.note(self.name, holds)
+        return found  # type: ignore[no-any-return]
+
+
+class Queue:
+    """Calls that wait. The key of a call is its function, and where its arguments come from: the
+    numbers of results, or the complements of positions in ``inputs``."""
+
+    __slots__ = ("__weakref__", "calls", "inputs", "known", "lock", "place", "sealed", "traffic")
+
+    def __init__(self, place: Any) -> None:
+        self.place = place
+        self.lock = threading.RLock()  # a finalizer may read a value while the queue runs
+        self.sealed = False  # whether it is running, or has run
+        # For each call, its key and weak references to what stands for its results.
+        self.calls: list[tuple[tuple[Any, ...], list[Any]]] | None = []
+        self.inputs: list[Any] = []
+        self.known: dict[int, int] = {}  # the positions of inputs, by id
+        self.traffic = 0
+        _queues.add(weakref.ref(self, _queues.discard))
+
+    def run(self) -> None:
+        """Compute all results that somebody refers to."""
+        if _pending.tracing.queue is self:
+            _pending.tracing.queue = None
+        with self.lock:
+            self.sealed = True
+            calls, inputs = self.calls, self.inputs
+            if calls is None:
+                return
+            pending: list[Later] = []
+            checks: list[int] = []  # the numbers of results that say whether indices are fine
+            names: list[str] = []
+            for i, ((function, *_), references) in enumerate(calls):
+                for reference in references:
+                    later = reference()
+                    if later is not None and later.queue is not None:
+                        pending.append(later)
+                if function.expects:
+                    checks.append(i | len(references) << _BITS)
+                    names.append(function.name)
+            wanted = [*[x.number for x in pending], *checks]
+            found = _computed([key for key, _ in calls], inputs, wanted, self.place)
+            for later, array in zip(pending, found):  # noqa: B905 - checks are left
+                later.array = array
+                later.queue = None
+            if names:
+                _pending.expect(zip(names, found[len(pending) :], strict=True))
+            self.calls = None
+            self.inputs = []
+            self.known = {}
+        if names:
+            _pending.check_some()
+
+
+def _computed(keys: Any, inputs: list[Any], wanted: list[int], place: Any) -> Sequence[Any]:
+    """Some results of a queue, by their numbers."""
+    if len(keys) == 1 or not wanted or _pending.tracing.expected is not None:
+        return _one_by_one(keys, inputs, wanted, place)
+    signature = (len(inputs), *keys)
+    plan = _plans.get(signature)
+    if plan is None:
+        if len(_plans) >= _PLANS:
+            _plans.clear()
+        plan = _plans[signature] = _Plan()
+    whole = plan.compiled_for(keys, inputs, wanted)
+    found = None if whole is None else whole.results(inputs, wanted)
+    return _one_by_one(keys, inputs, wanted, place) if found is None else found
+
+
+class _Whole:
+    """The calls of a queue as one function."""
+
+    __slots__ = ("function", "outputs", "positions")
+
+    def __init__(self, function: Any, outputs: list[int]) -> None:
+        self.function = function
+        self.outputs = outputs  # the numbers of the results that it gives
+        self.positions = {n: i for i, n in enumerate(outputs)}
+
+    def results(self, inputs: list[Any], wanted: list[int]) -> Sequence[Any] | None:
+        """Some results. None if there is no memory for all at once: then there may be for one after
+        the other, and if not, the error knows which it is."""
+        try:
+            found: Sequence[Any] = self.function(*inputs)
+        except _platforms.jax().errors.JaxRuntimeError:
+            return None
+        return found if self.outputs == wanted else [found[self.positions[n]] for n in wanted]
+
+
+class _Plan:
+    """What is known of queues with the same calls."""
+
+    __slots__ = ("met", "refused", "whole")
+
+    def __init__(self) -> None:
+        self.met = 0  # how often they came up since the last compilation
+        self.whole: _Whole | None = None
+        self.refused = False  # whether XLA could not compile it
+
+    def compiled_for(self, keys: Any, inputs: list[Any], wanted: list[int]) -> _Whole | None:
+        """The one function, if it gives the results that are wanted. If it has come up often
+        enough, it is compiled, for these results and those of the last one."""
+        whole = self.whole
+        if whole is not None and (
+            whole.outputs == wanted or all([n in whole.positions for n in wanted])
+        ):
+            return whole
+        self.met += 1
+        if self.met < REPEATS or self.refused:
+            return None
+        others = [] if whole is None else [n for n in whole.outputs if n not in set(wanted)]
+        try:
+            found = _joined(keys, inputs, [*wanted, *others])
+        except Exception:  # whatever it is, the functions themselves run next
+            self.refused = True
+            return None
+        self.whole, self.met = _Whole(found, [*wanted, *others]), 0
+        return self.whole
+
+
+_plans: dict[Any, _Plan] = {}
+
+
+def _joined(keys: Any, inputs: list[Any], outputs: list[int]) -> Any:
+    """The calls of a queue as one function, compiled by XLA."""
+    jax = _platforms.jax()
+
+    def function(*inputs: Any) -> Any:
+        results: list[Any] = []
+        for call, *sources in keys:
+            args = [inputs[~n] if n < 0 else results[n & _CALL][n >> _BITS] for n in sources]
+            found = [jax.lax.convert_element_type(y, y.dtype) for y in call.jitted(*args)]
+            results.append(jax.lax.optimization_barrier(found))
+        return tuple([results[n & _CALL][n >> _BITS] for n in outputs])
+
+    with jax.enable_x64(True):
+        lowered = jax.jit(function).lower(*inputs)
+    # On the CPU, XLA takes barriers away before it simplifies for the last time.
+    on_cpu = all([x.platform == "cpu" for x in inputs[0].devices()])
+    return lowered.compile(
+        compiler_options={"xla_disable_hlo_passes": "algsimp"} if on_cpu else None
+    )
+
+
+def _one_by_one(keys: Any, inputs: list[Any], wanted: list[int], place: Any) -> list[Any]:
+    """Some results of a queue by the functions of its calls; none that nobody needs."""
+    needed = {n & _CALL for n in wanted}
+    for i in range(len(keys) - 1, -1, -1):
+        if i in needed:
+            needed.update([n & _CALL for n in keys[i][1:] if n >= 0])
+    results: list[Any] = [None] * len(keys)
+    for i, (call, *sources) in enumerate(keys):
+        if i not in needed:
+            continue
+        args = [inputs[~n] if n < 0 else results[n & _CALL][n >> _BITS] for n in sources]
+        try:
+            results[i] = call.function(*args)
+        except _platforms.jax().errors.JaxRuntimeError as error:
+            raise _platforms.explained(error, place, call.name) from None
+    return [results[n & _CALL][n >> _BITS] for n in wanted]
+
+
+def deferred(function: Function, flat: list[Any]) -> list[Later]:
+    """Append a call to the queue of this thread. Its arguments are arrays, and what stands for
+    arrays."""
+    local = _pending.tracing
+    queue: Queue | None = local.queue
+    # A finalizer may run at any time, and call operations, too. They get a queue of their own.
+    local.queue = None
+    if queue is not None and (queue.place is not function.place or _ends(queue, function)):
+        if queue.place is function.place:
+            queue.run()
+        queue = None
+    while True:
+        if queue is None or queue.sealed:
+            queue = Queue(function.place)
+        for i, x in enumerate(flat):
+            if type(x) is Later and x.queue is not queue:
+                flat[i] = x.read()  # of another queue
+        with queue.lock:
+            if queue.sealed:
+                continue  # by another thread
+            found = _appended(queue, function, flat)
+        break
+    if len(queue.calls or ()) >= MOST or queue.traffic >= MOST_BYTES:
+        queue.run()
+    else:
+        local.queue = queue
+    return found
+
+
+def _ends(queue: Queue, function: Function) -> bool:
+    """Whether a long queue should end before a call: at the one that it began with. Then queues of
+    a loop that reads no values begin at the same places again, and have the same keys."""
+    calls = queue.calls
+    return calls is not None and len(calls) >= ENOUGH and calls[0][0][0] is function
+
+
+def _appended(queue: Queue, function: Function, flat: list[Any]) -> list[Later]:
+    inputs, known, calls = queue.inputs, queue.known, queue.calls
+    assert calls is not None
+    key: list[Any] = [function]
+    for x in flat:
+        if type(x) is Later:
+            key.append(x.number)
+            continue
+        position = known.get(id(x))
+        if position is None:
+            inputs.append(x)
+            position = known[id(x)] = -len(inputs)
+        key.append(position)
+    number = len(calls)
+    found = [Later(queue, number | i << _BITS, like) for i, like in enumerate(function.likes)]
+    if function.expects:
+        found.pop()
+    queue.traffic += function.traffic
+    calls.append((tuple(key), [weakref.ref(x) for x in found]))
+    return found
+
+
+_queues: set[weakref.ref[Queue]] = set()
+
+
+def all_queues() -> list[Queue]:
+    """The queues of all threads."""
+    return [queue for reference in list(_queues) if (queue := reference()) is not None]
+
+
+def run_all() -> None:
+    """Run the queues of all threads."""
+    for queue in all_queues():
+        queue.run()
+
+
+def begin_pass() -> None:
+    """Run a long queue of this thread, as a backward pass begins: the queues of training steps then
+    begin at the same places, whether or not values are read in between."""
+    queue = _pending.tracing.queue
+    if queue is not None and len(queue.calls or ()) >= ENOUGH:
+        queue.run()
+
+
+def synchronize() -> None:
+    """Wait until everything is computed that was asked for."""
+    run_all()
+    _platforms.synchronize()
+
+
+if hasattr(os, "register_at_fork"):
+    # Another process has none of XLA's threads. It can read arrays, but not compute them.
+    os.register_at_fork(before=run_all)
