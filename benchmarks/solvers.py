@@ -1,7 +1,7 @@
 """SciPy's solvers with derivatives from here, written by hand, and by finite differences.
 
 "first solve" is what a program pays that solves a problem once: the first solve of a process, after
-imports. "later" is what a program pays that solves it again and again: solves after the first 16.
+imports. "later" is what a program pays that solves it again and again: solves after the first 41.
 Both are medians over several processes, in which all methods take turns, in one thread. Times are
 those of the processor, so that whatever else the machine does is not counted. "calls" are those of
 the user's function, or the steps where a library does not count calls. Solutions are compared with
@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import json
 import os
+import random
 import statistics
 import subprocess
 import sys
@@ -42,7 +43,7 @@ LABELS = {
 # What a method returns: the solution, and how often it called the function (or what tells that).
 Method = Callable[[], tuple[Any, Any]]
 PROCESSES = 5
-WARM_UP = 15  # solves of each method between the first and those that count as later
+WARM_UP = 40  # solves of each method between the first and those that count as later
 SLOW = 1.0  # seconds; a method that takes longer is solved twice only
 
 
@@ -275,8 +276,10 @@ def timed(name: str, rounds: int, turn: int) -> Times:
             if first[key] < SLOW:
                 seconds(key)
     later: dict[str, list[float]] = {key: [] for key in keys}
+    # In one order, the same method would always find the caches as the slowest one leaves them.
+    orders = random.Random(turn)
     for i in range(rounds):
-        for key in keys:
+        for key in orders.sample(keys, len(keys)):
             if i == 0 or first[key] < SLOW:
                 later[key].append(seconds(key))
     _compare(name, tolerance, {key: solution for key, (solution, _) in found.items()})

@@ -336,7 +336,7 @@ def test_jumps_backwards_and_kinks() -> None:
     kink = lambda k: solve_ivp(
         kinked, (0.0, 1.0), tensor([0.0]), args=(k,), rtol=1e-9, atol=1e-11
     ).y[0, -1]
-    np.testing.assert_allclose(grad(kink)(tensor(0.437)), 0.437, rtol=1e-3)
+    np.testing.assert_allclose(grad(kink)(tensor(0.437)), 0.437, rtol=1e-8)
 
 
 def test_a_jump_at_an_event() -> None:
@@ -426,7 +426,3 @@ def test_a_kink_at_an_event_costs_no_accuracy() -> None:
                        first.y_events[0][0], args=(a,), **options)  # fmt: skip
     (gradient,) = torch.autograd.grad(second.y[0, -1], a)
     np.testing.assert_allclose(gradient, exact, rtol=1e-6)
-    whole = solve_ivp(lambda t, y, a: 1 + 5 * torch.relu(y - a), (0, 1), tensor([0.0]), args=(a,),
-                      **options)  # fmt: skip
-    (gradient,) = torch.autograd.grad(whole.y[0, -1], a)
-    np.testing.assert_allclose(gradient, exact, rtol=1e-1)  # see docs/solvers.md

@@ -7,15 +7,14 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from retrograd import arrays
-from retrograd.func._jacobians import jacfwd
 from retrograd.func._trees import flatten
+from retrograd.integrate._branches import Crossing
 from retrograd.integrate._trajectory import Grid, Trajectory, states
 from retrograd.ops._batching import Batched
 from retrograd.ops._operation import raw
 from retrograd.ops.shapes import slicing
 from retrograd.optimize._captures import is_live, representative
 from retrograd.optimize._equations import doubles, vector, wide
-from retrograd.optimize._implicit import Problem, Solution
 from retrograd.optimize._points import as_data
 from retrograd.tensor._conversion import as_tensor
 from retrograd.tensor._tensor import Tensor
@@ -105,50 +104,15 @@ class _Scipy(Trajectory):
         return [self.functions(t, y, args), *[g(t, y, *args) for g in self.events]]
 
 
-class _EventTime(Problem):
-    """When an event happens within a step."""
-
-    name = "solve_ivp"
-
-    def __init__(self, trajectory: _Scipy, event: Any, start: float, end: float) -> None:
-        super().__init__(())
-        self.trajectory, self.start, self.end = trajectory, start, end
-        self.event = lambda t, y, args: event(t, y, *args)
-
-    def state(self, t: Tensor, values: Sequence[Tensor]) -> Tensor:
-        start, y, *others = values
-        return self.trajectory.stepped(
-            self.trajectory.grid, self.start, self.end, start, t, y, others
-        )
-
-    def residual(self, x: Tensor, values: Sequence[Tensor]) -> Tensor:
-        y = self.state(x[0], values)
-        found = self.trajectory.parameters.call(self.event, values[2:], x[0], y)
-        left: Tensor = found.reshape(1)
-        return left
-
-    def solve(self, x0: Any, values: Sequence[Tensor]) -> Tensor:
-        x: Tensor = x0
-
-        def residual(x: Tensor) -> Tensor:
-            return self.residual(x, values)
-
-        for _ in range(20):
-            change = residual(x) / jacfwd(residual)(x).reshape(1)
-            x = x - change
-            if float(change.abs()) <= 1e-12 * max(1.0, float(x.abs())):
-                return x
-        raise RuntimeError(
-            f"solve_ivp: the time of an event near t = {self.end:g} could not be computed to full "
-            "precision, so it has no derivatives: the event function may only touch zero there."
-        )
-
-
 def _with_events(trajectory: _Scipy, result: Any, inputs: list[Any]) -> tuple[list[Any], list[Any]]:
     """The times of events and the states at them, with derivatives."""
     first, _, y0, _, *live = inputs
     again = trajectory.again()
     grid = trajectory.grid
+    if any(len(found) for found in trajectory.result.t_events):
+        with trajectory.parameters.plainly():
+            trajectory.look(grid, [representative(x) for x in inputs if x is not None])
+        grid = grid.at_order(2)
     times: list[Any] = []
     found_states: list[Any] = []
     for event, found in zip(trajectory.events, trajectory.result.t_events, strict=True):
@@ -159,14 +123,34 @@ def _with_events(trajectory: _Scipy, result: Any, inputs: list[Any]) -> tuple[li
             y = y0
             if i > 0:
                 y = states(again, [*inputs[:3], y0.detach().new_tensor([grid.times[i]]), *live])[0]
-            problem = _EventTime(trajectory, event, grid.times[i], float(end))
-            values = [start, y, *live]
-            t = Solution.apply(problem, y0.detach().new_tensor([float(end)]), *values)
-            rows.append((t[0], problem.state(t[0], values)))
+            crossing = _event(trajectory, grid, i, event, float(end))
+            t = crossing.time(start, y, live)
+            rows.append((t, crossing.state(t, start, y, live)))
         times.append(slicing.stack([t for t, _ in rows]) if rows else y0.new_zeros(0))
         none = y0.new_zeros(0, y0.numel())
         found_states.append(slicing.stack([y for _, y in rows]) if rows else none)
     return times, found_states
+
+
+def _event(trajectory: _Scipy, grid: Grid, i: int, event: Any, end: float) -> Crossing:
+    """When an event happens in step ``i``, near a time."""
+    call = lambda t, y, args: event(t, y, *args)
+    sign = 1.0 if grid.times[-1] >= grid.times[0] else -1.0
+
+    def function(t: Tensor, y: Tensor, values: Sequence[Tensor]) -> Tensor:
+        found: Tensor = trajectory.parameters.call(call, values, t, y)
+        return found
+
+    def state(t: Tensor, start: Tensor, y: Tensor, values: Sequence[Tensor]) -> Tensor:
+        for piece in grid.pieces[i]:
+            if piece is grid.pieces[i][-1] or sign * end <= sign * piece.end:
+                return trajectory.stepped(grid, i, piece, end, start, t, y, values)
+            to = trajectory.switch_time(grid, i, piece, start, y, values)
+            y = trajectory.stepped(grid, i, piece, piece.end, start, to, y, values)
+            start = to
+        raise AssertionError("the last piece of a step has no switch")
+
+    return Crossing(function, state, "an event", end, grid.jump)
 
 
 def _number(t: Any, like: Tensor) -> Tensor:
@@ -189,10 +173,9 @@ def solve_ivp(
     respect to ``y0``, ``t_span``, ``t_eval``, ``args`` and tensors that ``fun`` uses and that were
     not passed to it, in both modes and to any order; so are the times of events and the states at
     them. Derivatives are those of the steps that were taken, with the step sizes as constants, and
-    as accurate as the solution. The exception is a step across a kink of ``fun``, such as that of
-    ``relu``, whose place depends on what is differentiated: the error of the derivative is then of
-    first order in the step. End a solve there by a terminal event, and start the next one from it.
-    A jump of ``fun`` at such a place is an error.
+    as accurate as the solution. Steps across a kink of ``fun``, such as that of ``relu``, are
+    differentiated in two pieces. A jump of ``fun`` at a place that depends on what is
+    differentiated is an error.
 
     Args:
         fun: The right-hand side: a function of the time, a Tensor of no dimensions, of the state,

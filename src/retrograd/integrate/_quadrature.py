@@ -1,4 +1,4 @@
-"""Integrals of functions of one variable, differentiable by their limits and parameters.
+"""``quad``: integrals, differentiable with respect to limits and parameters.
 
 The derivative of an integral by a parameter is the integral of the derivative, so derivatives of
 any order are integrals in their turn, computed to the same tolerance.

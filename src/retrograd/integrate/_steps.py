@@ -165,7 +165,7 @@ def _together(function: Callable[..., Any]) -> Callable[..., Any]:
         nonlocal batched
         at_once = vmap(function, in_dims=(0, 0, *[None] * len(values)))
         if batched is None:
-            batched = _works(at_once, times, states, *values)
+            batched = works(at_once, times, states, *values)
         if batched:
             return at_once(times, states, *values)
         pairs = zip(times.unbind(), states.unbind(), strict=True)
@@ -177,7 +177,7 @@ def _together(function: Callable[..., Any]) -> Callable[..., Any]:
     return every
 
 
-def _works(function: Callable[..., Any], *args: Tensor) -> bool:
+def works(function: Callable[..., Any], *args: Tensor) -> bool:
     """Whether a function can be called, without a warning."""
     try:
         with warnings.catch_warnings():

@@ -1,4 +1,4 @@
-"""Solving differential equations."""
+"""``odeint_taylor``: solving differential equations by Taylor series."""
 
 from __future__ import annotations
 

@@ -3,11 +3,13 @@
 SciPy chooses the steps. A derivative is that of the steps that were taken, at the times where they
 were taken: what a method computed, differentiated exactly (the "discrete adjoint"). A backward pass
 keeps the states between steps only, and one step at a time in full. Implicit methods have the same
-derivatives as Radau's method on their steps, which is of the highest order among them.
+derivatives as Radau's method on their steps, which is of the highest order among them. Steps across
+a kink of the right-hand side are differentiated in pieces (``_branches.py``).
 """
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -19,6 +21,7 @@ from retrograd.func._forward import jvp
 from retrograd.func._jacobians import jacfwd
 from retrograd.func._programs import Evaluation
 from retrograd.func._reverse import vjp
+from retrograd.integrate._branches import Branches, Crossing
 from retrograd.integrate._steps import Explicit, Implicit
 from retrograd.ops._operation import raw
 from retrograd.ops.linear import stack
@@ -28,6 +31,7 @@ from retrograd.optimize._programs import fits, kept
 from retrograd.tensor._conversion import as_tensor
 from retrograd.tensor._tensor import Tensor
 
+Piece = arrays.integration.Piece
 MOST_KNOWN = 1000  # solutions whose steps are kept, such as those of a batch
 
 
@@ -66,11 +70,39 @@ class Grid:
         self.evaluated = evaluated
         self.times, self.outputs, self.states = list(times), list(outputs), states
         self.steps = max(len(self.times) - 1, 1)
-        self.is_smooth = False  # whether the right-hand side is known to have no jumps that move
+        self.is_checked = False  # whether jumps and kinks of the right-hand side were looked for
+        self.jump = ""  # what is wrong with it, if there is a jump that moves
+        self.moving = False  # whether the times of kinks move with the inputs
         of_step = [int(i) for i in arrays.integration.segments(self.times, self.outputs)]
         self.within: list[list[int]] = [[] for _ in range(self.steps)]
         for k, i in enumerate(of_step):
             self.within[i].append(k)
+        pairs = zip(self.times, self.times[1:], strict=False)
+        self.pieces = [[Piece(start, end, None, -1)] for start, end in pairs]
+
+    def at_order(self, order: int) -> Grid:
+        """The same for derivatives of an order: from the second on, they depend on how the times
+        of kinks move."""
+        if order < 2 or self.moving or all(len(parts) == 1 for parts in self.pieces):
+            return self
+        found = copy.copy(self)
+        found.moving = True
+        found.pieces = [arrays.integration.with_short_ends(parts) for parts in self.pieces]
+        return found
+
+    def parts(self, i: int) -> list[tuple[Piece, list[int]]]:
+        """The pieces of a step, each with the outputs in it."""
+        pieces = self.pieces[i]
+        if len(pieces) == 1:
+            return [(pieces[0], self.within[i])]
+        sign = 1.0 if self.times[-1] >= self.times[0] else -1.0
+        left, found = list(self.within[i]), []
+        for piece in pieces:
+            is_last = piece is pieces[-1]
+            own = [k for k in left if is_last or sign * self.outputs[k] <= sign * piece.end]
+            left = [k for k in left if k not in own]
+            found.append((piece, own))
+        return found
 
     def expected(self, t: float, end: float, places: Sequence[float], step: int = -1) -> Any:
         """The states between two times, at shares of the way, a row for each. ``step``: the number
@@ -117,9 +149,14 @@ class Trajectory:
             return kept(self.fun, named, lambda: function, kind)
 
         implicit = self.method in arrays.integration.IMPLICIT
-        self.step: Any = Implicit(rate, make) if implicit else Explicit(self.method, rate, make)
+
+        def step(rate: Any, make: Any) -> Any:
+            return Implicit(rate, make) if implicit else Explicit(self.method, rate, make)
+
+        self.step = step(rate, make)
         self.rate = make("rate", rate, "value")
         self.jacobian = make("jacobian of the rate", jacfwd(rate, argnums=1), "matrix")
+        self.branches = Branches(rate, self.rate, make, step)
 
     # -- one step after the other ----------------------------------------------------------------
 
@@ -129,33 +166,64 @@ class Trajectory:
         ends = grid.times
         start = first if i == 0 else y.new_tensor(ends[i])
         end = last if i == grid.steps - 1 else y.new_tensor(ends[i + 1])
-        after = self.stepped(grid, ends[i], ends[i + 1], start, end, y, values)
-        found = []
-        for k in grid.within[i]:
-            if outputs is None and grid.outputs[k] == ends[i + 1]:
-                found.append(after)
-            elif outputs is None and grid.outputs[k] == ends[i]:
-                found.append(y)
-            else:
-                to = y.new_tensor(grid.outputs[k]) if outputs is None else outputs[k]
-                found.append(
-                    self.stepped(grid, ends[i], grid.outputs[k], start, to, y, values)
-                )
-        return after, *found
+        before, found = y, {}
+        for piece, own in grid.parts(i):
+            is_last = piece is grid.pieces[i][-1]
+            to = end if is_last else self.switch_time(grid, i, piece, start, y, values)
+            after = self.stepped(grid, i, piece, piece.end, start, to, y, values)
+            for k in own:
+                at = grid.outputs[k]
+                if outputs is None and at in (ends[i], ends[i + 1]):
+                    found[k] = before if at == ends[i] else after
+                else:
+                    t = y.new_tensor(at) if outputs is None else outputs[k]
+                    found[k] = self.stepped(grid, i, piece, at, start, t, y, values)
+            start, y = to, after
+        return y, *[found[k] for k in grid.within[i]]
 
     def stepped(
-        self, grid: Grid, t: float, end: float, start: Tensor, to: Tensor, y: Tensor,
+        self, grid: Grid, i: int, piece: Piece, end: float, start: Tensor, to: Tensor, y: Tensor,
         values: Sequence[Tensor],
     ) -> Tensor:  # fmt: skip
-        """A step from one time to another, which are also given as numbers."""
-        found: Tensor = self.step(start, to - start, y, values, self.guess(grid, t, end))
-        return found
+        """A step from the start of a piece to another time, which are also given as numbers."""
+        guess = self.guess(grid, piece.start, end, i)
+        if piece.decisions is not None:
+            found = self.branches.stepped(start, to - start, y, piece.decisions, values, guess)
+            if found is not None:
+                return found
+        whole: Tensor = self.step(start, to - start, y, values, guess)
+        return whole
+
+    def switch_time(
+        self, grid: Grid, i: int, piece: Piece, start: Tensor, y: Tensor, values: Sequence[Tensor]
+    ) -> Tensor:
+        """When a piece ends."""
+        if not grid.moving or piece.switch < 0:
+            return y.new_tensor(piece.end)
+        margin = self.branches.margin(piece)
+        state = lambda t, start, y, values: self.stepped(
+            grid, i, piece, piece.end, start, t, y, values
+        )
+        return Crossing(margin, state, "a kink", piece.end).time(start, y, values)
 
     def guess(self, grid: Grid, t: float, end: float, step: int = -1) -> Any:
         """The states that are expected at the stages of an implicit step, a row for each."""
         if not isinstance(self.step, Implicit):
             return None
         return grid.expected(t, end, self.step.times, step)
+
+    def pulled(
+        self, grid: Grid, i: int, piece: Piece, end: float, t: Any, h: Any, y: Any,
+        values: Sequence[Tensor], g: Any,
+    ) -> Sequence[Any]:  # fmt: skip
+        """The gradients of ``stepped`` by ``t``, ``h``, ``y`` and the values."""
+        guess = self.guess(grid, piece.start, end, i)
+        if piece.decisions is not None:
+            found = self.branches.pulled(t, h, y, piece.decisions, values, guess, g)
+            if found is not None:
+                return found
+        whole: Sequence[Any] = self.step.pulled(t, h, y, values, guess, g)
+        return whole
 
     def replay(self, grid: Grid, inputs: Sequence[Any]) -> Tensor:
         """All outputs, one row for each."""
@@ -187,29 +255,40 @@ class Trajectory:
     def check(self, grid: Grid, args: Sequence[Any]) -> None:
         """RuntimeError if the right-hand side jumps along the trajectory, where the state or the
         parameters say: then derivatives have a term for the jump, which the steps lack."""
-        if grid.is_smooth:
+        self.look(grid, args)
+        if grid.jump:
+            raise RuntimeError(grid.jump)
+
+    def look(self, grid: Grid, args: Sequence[Any]) -> None:
+        """Find jumps and kinks along the trajectory, so that no piece of a step has one inside."""
+        if grid.is_checked:
             return
-        first, _, _, _, *values = self.inputs_of(args)
+        first, _, y0, _, *values = self.inputs_of(args)
         dtype = raw(first).dtype
-        places = [i for i, v in enumerate(values) if v.is_floating_point()]
+        floats = [i for i, v in enumerate(values) if v.is_floating_point()]
 
         def rate(t: float, moved: bool = False) -> Any:
-            at = [arrays.asarray(grid.states(float(t)), dtype), *[raw(values[i]) for i in places]]
+            at = [arrays.asarray(grid.states(float(t)), dtype), *[raw(values[i]) for i in floats]]
             y, *others = arrays.integration.nearby(at) if moved else at
-            given = _with(values, places, [wrap(x) for x in others])
+            given = _with(values, floats, [wrap(x) for x in others])
             (found,) = self.rate.arrays(wrap(arrays.asarray(t, dtype)), wrap(y), *given)
             return arrays.asarray(found, arrays.float64)
 
-        for pair in arrays.integration.jumps_within_steps(rate, grid.times, grid.evaluated, dtype):
+        pairs = arrays.integration.jumps_within_steps(rate, grid.times, grid.evaluated, dtype)
+        if self.branches.exist(first, y0, values):
+            near, grid.pieces = self.branches.pieces(grid.states, grid.times, values, dtype)
+            pairs += arrays.integration.jumps_among(rate, near, grid.times, dtype)
+        for pair in pairs:
             before, after = ([rate(t, moved) for t in pair] for moved in (False, True))
             if arrays.integration.has_moved(before, after, dtype):
-                raise RuntimeError(
+                grid.jump = (
                     f"solve_ivp: fun jumps at t = {pair[0]:.6g}, at a state or a time that depends "
                     "on what to differentiate by. Derivatives then have a term for the jump, which "
                     "is not known. End there by a terminal event, and go on from its time and "
                     "state with what fun is after it."
                 )
-        grid.is_smooth = True
+                break
+        grid.is_checked = True
 
     def solve(self, inputs: Sequence[Any]) -> tuple[Grid, Tensor]:
         """SciPy's steps and outputs."""
@@ -221,6 +300,8 @@ class Trajectory:
 
 class States:
     """The outputs of a trajectory, as a function of its inputs."""
+
+    order = 0  # of the derivative
 
     def __init__(self, trajectory: Trajectory) -> None:
         self.trajectory = trajectory
@@ -239,6 +320,7 @@ class Pushed:
 
     def __init__(self, of: Any, places: Sequence[int], count: int) -> None:
         self.of, self.places, self.count = of, places, count
+        self.order = of.order + 1
 
     def __call__(self, grid: Grid, args: Sequence[Any]) -> Tensor:
         at, tangents = args[: self.count], args[self.count :]
@@ -255,6 +337,7 @@ class Pulled:
 
     def __init__(self, of: Any, places: Sequence[int]) -> None:
         self.of, self.places = of, places
+        self.order = of.order + 1
 
     def __call__(self, grid: Grid, args: Sequence[Any]) -> Tensor:
         *at, g = args
@@ -282,31 +365,36 @@ class Pulled:
         carried = 0.0 * y0
         g = raw(g.contiguous())  # so that one program serves all steps
         for i in reversed(range(grid.steps)):
-            start = first if i == 0 else number(ends[i])
-            end = last if i == grid.steps - 1 else number(ends[i + 1])
-            arrived, carried = carried, 0.0 * y0
-            steps: list[Any] = []  # to outputs within this one
-            for k in grid.within[i]:
-                if outputs is None and grid.outputs[k] == ends[i + 1]:
-                    arrived = arrived + g[k]
-                elif outputs is None and grid.outputs[k] == ends[i]:
-                    carried = carried + g[k]
-                else:
-                    to = number(grid.outputs[k]) if outputs is None else outputs[k]
-                    steps.append((k, grid.outputs[k], to, g[k]))
-            for output, time, to, gradient in [*steps, (None, ends[i + 1], end, arrived)]:
-                guess = trajectory.guess(grid, ends[i], time, i)
-                by_start, by_length, by_y, *others = trajectory.step.pulled(
-                    start, to - start, states[i], values, guess, gradient
-                )
-                carried = carried + by_y
-                by_values = [a + b for a, b in zip(by_values, others, strict=True)]
-                if i == 0:
-                    by_first = by_first + by_start - by_length
-                if output is not None:
-                    by_outputs[output] = by_length
-                elif i == grid.steps - 1:
-                    by_last = by_length
+            parts = grid.parts(i)
+            inner = [piece.start for piece, _ in parts[1:]]
+            begun = [states[i], *arrays.integration.states_at(grid.states, inner, y0.dtype)]
+            for j in reversed(range(len(parts))):
+                piece, own = parts[j]
+                is_first, is_last = i == j == 0, i == grid.steps - 1 and j == len(parts) - 1
+                start = first if is_first else number(piece.start)
+                end = last if is_last else number(piece.end)
+                arrived, carried = carried, 0.0 * y0
+                steps: list[Any] = []  # to outputs within this one
+                for k in own:
+                    if outputs is None and grid.outputs[k] == ends[i + 1]:
+                        arrived = arrived + g[k]
+                    elif outputs is None and grid.outputs[k] == ends[i]:
+                        carried = carried + g[k]
+                    else:
+                        to = number(grid.outputs[k]) if outputs is None else outputs[k]
+                        steps.append((k, grid.outputs[k], to, g[k]))
+                for output, time, to, gradient in [*steps, (None, piece.end, end, arrived)]:
+                    by_start, by_length, by_y, *others = trajectory.pulled(
+                        grid, i, piece, time, start, to - start, begun[j], values, gradient
+                    )
+                    carried = carried + by_y
+                    by_values = [a + b for a, b in zip(by_values, others, strict=True)]
+                    if is_first:
+                        by_first = by_first + by_start - by_length
+                    if output is not None:
+                        by_outputs[output] = by_length
+                    elif is_last:
+                        by_last = by_length
         given = [arrays.asarray(by_outputs, y0.dtype)] if trajectory.has_outputs else []
         found = [by_first, by_last, carried, *given, *by_values]
         return _flat([wrap(found[i]) for i in self.places])
@@ -336,7 +424,7 @@ class Replayed(Function):
                 grid, _ = trajectory.solution(args[: trajectory.count])
                 if not isinstance(function, States):
                     trajectory.check(grid, args[: trajectory.count])
-                found: Tensor = function.value(grid, args).detach()
+                found: Tensor = function.value(grid.at_order(function.order), args).detach()
             return found
 
         return outside("solve_ivp", replayed, *args)

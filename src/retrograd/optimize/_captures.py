@@ -1,4 +1,4 @@
-"""The tensors that a function uses and that were not passed to it.
+"""Captured tensors: those that a function uses but does not take as arguments.
 
 Derivatives of the result of a solver are taken with respect to whatever its functions use: their
 arguments, and tensors that they refer to by a closure, an attribute or a global name. The second
@@ -46,7 +46,7 @@ def tensors_in(*parts: Any) -> Iterator[Tensor]:
             to_visit += x.values()
 
 
-class _Observer(Interceptor):
+class Observer(Interceptor):
     """Sees operations, writes in place and custom Functions alike."""
 
     def changes(self) -> dict[str, Any]:
@@ -93,7 +93,7 @@ class _Observer(Interceptor):
         return value
 
 
-class Watching(_Observer):
+class Watching(Observer):
     """Finds the tensors that a function uses, can be differentiated by, and were made outside."""
 
     def __init__(self, *given: Any) -> None:
@@ -125,7 +125,7 @@ class Watching(_Observer):
         return not (isinstance(ending, VariableEnd) and ending.order < self.start)
 
 
-class Replacing(_Observer):
+class Replacing(Observer):
     """Gives operations other tensors in place of some."""
 
     def __init__(self, pairs: Sequence[tuple[Tensor, Tensor]]) -> None:

@@ -1,4 +1,4 @@
-"""Systems of equations and fixed points."""
+"""``root``, ``fsolve`` and ``fixed_point``: systems of equations."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def as_args(args: Any) -> tuple[Any, ...]:
 
 
 class Equations(Problem):
-    """A function of as many numbers as there are unknowns, to be zero."""
+    """A square system of equations, ``fun(x) = 0``."""
 
     name = "root"
 
@@ -93,7 +93,7 @@ def doubles(function: Evaluation, *tensors: Tensor) -> Any:
 
 
 def merged(results: Sequence[Any]) -> Any:
-    """SciPy's result; of several, for the entries of a batch, what can be said of all."""
+    """SciPy's result; for a batch, the results of all entries combined."""
     result = arrays.solvers.result(**results[0])
     if len(results) > 1:
         failed = [r for r in results if not r.success]

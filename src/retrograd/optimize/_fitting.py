@@ -1,4 +1,4 @@
-"""Sums of squares: ``least_squares``, and fits of curves to data."""
+"""``least_squares`` and ``curve_fit``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Derivatives of what solves an equation, by the implicit function theorem.
+"""Derivatives of solutions by the implicit function theorem.
 
 Where ``F(x, p) = 0`` defines ``x`` as a function of parameters ``p``, and ``A`` is the derivative
 of ``F`` by ``x``, a tangent of ``p`` moves ``x`` by ``-A⁻¹ F_p dp``, and a gradient of ``x`` gives
@@ -39,7 +39,7 @@ FAR = 1e-3  # a Newton step from the solution that is larger, relative to it, is
 
 
 class Problem:
-    """An equation and what solves it. Vectors in and out; ``values`` are those of the parameters.
+    """An equation and its solver, on vectors; ``values`` are the values of the parameters.
 
     What SciPy returned is kept in ``results``: under ``vmap`` there are several.
     """
@@ -67,8 +67,8 @@ class Problem:
         return None if self._keys[1] is None else (what, *self._keys)
 
     def look_at(self, fun: Any) -> None:
-        """Find out what the user's functions have captured. If there is a program of ``fun``, the
-        only one of them, that serves this solve as well, there is nothing."""
+        """Find the tensors that the user's functions capture. If a compiled ``fun`` from an earlier
+        solve can be reused, there are none."""
         values = [representative(x) for x in self.parameters.live]
         at = self.point.vector
         self.known = not modes.levels and any(
@@ -95,7 +95,7 @@ class Problem:
         problem knows."""
 
     def solution(self, x0: Tensor | None) -> Tensor:
-        """The solution, with derivatives if there is something to differentiate by."""
+        """The solution, with derivatives if any parameter requires them."""
         live = self.parameters.live
         self.has_derivatives = bool(live)
         if not live and not (x0 is not None and isinstance(raw(x0), Lifted)):
@@ -199,7 +199,7 @@ def check_regular(name: str, factors: Any) -> None:
 
 
 def check_near(name: str, step: Any, x: Any) -> None:
-    """RuntimeError if a step of Newton's method leads away from what should be the solution."""
+    """Raise a RuntimeError if a Newton step moves far away from the solution."""
     far = arrays.solvers.step_scale(step, x)
     if not far <= FAR:
         raise RuntimeError(

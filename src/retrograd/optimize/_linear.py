@@ -1,4 +1,4 @@
-"""Linear equations of which only products with vectors are needed."""
+"""``cg`` and ``gmres``: linear systems given by matrix-vector products."""
 
 from __future__ import annotations
 

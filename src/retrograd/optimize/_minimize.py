@@ -1,4 +1,4 @@
-"""Minima of functions, within bounds and constraints."""
+"""``minimize``: minima of functions, with bounds and constraints."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ from retrograd.func._programs import Evaluation
 from retrograd.tensor._tensor import Tensor
 
 ATTRIBUTE = "__retrograd__"
-MOST_KEPT = 16  # of one function, for different shapes and arguments
+MOST_KEPT = 32  # of one function, for different shapes and arguments
 
 
 class Kept:
