@@ -419,7 +419,7 @@ def test_programs_are_bounded() -> None:
     assert compiled(x, 50).item() == 50
 
 
-# -- what cannot be a program ------------------------------------------------------------------
+# -- what cannot be compiled ------------------------------------------------------------------
 
 
 def test_branches_on_values_run_eagerly_and_say_so_once() -> None:
@@ -429,7 +429,7 @@ def test_branches_on_values_run_eagerly_and_say_so_once() -> None:
         return -x
 
     compiled = torch.compile(function)
-    with pytest.warns(UserWarning, match=r"depends on values.*bool\(\)") as caught:
+    with pytest.warns(UserWarning, match=r"depends on the values of tensors.*bool\(\)") as caught:
         assert compiled(torch.ones(3)).tolist() == [1, 1, 1]
     assert "if x.sum() > 1:" in str(caught[0].message)
     assert "test_compile.py" in str(caught[0].message)
@@ -455,7 +455,7 @@ def test_branches_on_values_run_eagerly_and_say_so_once() -> None:
 def test_ways_to_look_at_values(function: Any, how: str) -> None:
     compiled = torch.compile(function)
     x = torch.ones(3)
-    with pytest.warns(UserWarning, match=f"by {how}"):
+    with pytest.warns(UserWarning, match=f"reads with {how}"):
         assert same(compiled(x), function(x))
     assert same(compiled(x * 2), function(x * 2))
     assert not compiled.entries
@@ -474,7 +474,7 @@ def test_ways_to_look_at_values(function: Any, how: str) -> None:
 def test_sizes_that_depend_on_values_are_not_programs(function: Any, how: str) -> None:
     compiled = torch.compile(function)
     x = torch.arange(4.0)
-    with pytest.warns(UserWarning, match=f"by {how}.* gives as many elements as they say"):
+    with pytest.warns(UserWarning, match=f"reads with {how}.* result size depends on them"):
         compiled(x, torch.tensor([True, False, True, False]))
     for mask in ([True] * 4, [False, False, True, False]):
         assert same(compiled(x, torch.tensor(mask)), function(x, torch.tensor(mask)))
@@ -742,3 +742,48 @@ def test_single_elements_are_taken_and_put_together_by_numpy(dtype: Any) -> None
     assert found.tolist() == f(x).tolist() == [2, -1]
     assert "np.array([" in compiled.source
     assert "x[0]" in compiled.source
+
+
+def test_containers_that_are_given_are_returned_themselves() -> None:
+    @torch.compile
+    def collect(batch: Any, log: Any, seen: Any) -> Any:
+        batch["y"] = batch["x"] * 2
+        log.append(batch["y"].sum())
+        seen.add(len(log))
+        return batch, [log, (seen,)], batch["y"] + 1
+
+    for i in range(3):
+        batch, log, seen = {"x": torch.ones(2) * i}, [7], {0}
+        first, (second, (third,)), last = collect(batch, log, seen)
+        assert first is batch
+        assert second is log
+        assert third is seen
+        assert last.tolist() == [2 * i + 1] * 2
+        assert batch["y"].tolist() == [2 * i] * 2
+        assert [log[0], log[1].item()] == [7, 4 * i]
+        assert seen == {0, 2}
+    assert len(collect.entries) == 1
+
+
+def test_attributes_in_slots_are_set_by_each_call() -> None:
+    class State:
+        __slots__ = ("count", "last")
+
+    state = State()
+    state.count = 0
+
+    @torch.compile
+    def step(x: Any) -> Any:
+        if hasattr(state, "last"):
+            del state.last
+        else:
+            state.last = x * 2
+        return x + state.count
+
+    for i in range(4):
+        state.count = i // 2
+        assert step(torch.full((2,), float(i))).tolist() == [i + i // 2] * 2
+        assert (state.last.tolist() if i % 2 == 0 else hasattr(state, "last")) == (
+            [2 * i] * 2 if i % 2 == 0 else False
+        )
+    assert len(step.entries) == 4

@@ -1,5 +1,6 @@
 """Functions that are no programs, or hardly: a clear message, and the right answer."""
 
+import copy
 import datetime
 import gc
 import os
@@ -106,7 +107,7 @@ def test_counts_of_calls_are_counted() -> None:
 )
 def test_results_that_no_program_makes(function: Any, what: str) -> None:
     compiled = torch.compile(function)
-    with pytest.warns(UserWarning, match=f"no program makes {what}"):
+    with pytest.warns(UserWarning, match=f"a program cannot create {what}"):
         results = [compiled(torch.ones(2)) for _ in range(2)]
     assert results[0] is not results[1]
     assert type(results[0]) is type(function(torch.ones(2)))
@@ -212,3 +213,42 @@ def test_tensors_in_containers_that_cannot_be_searched(frozen: bool) -> None:
     finally:
         if frozen and not before:
             gc.unfreeze()
+
+
+def test_what_a_call_stored_before_an_exception_are_tensors_of_arrays() -> None:
+    layer = torch.nn.Linear(2, 1)
+    twin = copy.deepcopy(layer)
+    stored: list[Any] = []
+
+    def stepping(layer: Any, optimizer: Any, log: Any, fails: bool) -> Any:
+        def step(x: Any) -> Any:
+            optimizer.zero_grad()
+            loss = layer(x).pow(2).sum()
+            log.append(loss)
+            log.append(loss.detach() * 2)
+            loss.backward()
+            optimizer.step()
+            if fails:
+                raise ValueError("late")
+            return loss
+
+        return step
+
+    x = torch.ones(3, 2)
+    optimizers = [torch.optim.Adam(m.parameters()) for m in (layer, twin)]
+    logs: list[list[Any]] = [stored, []]
+    for m, optimizer, log, wrapped in zip(
+        (layer, twin), optimizers, logs, (torch.compile, lambda f: f), strict=True
+    ):
+        with pytest.raises(ValueError, match="late"):
+            wrapped(stepping(m, optimizer, log, True))(x)
+        for _ in range(2):
+            stepping(m, optimizer, log, False)(x)
+    assert [v.item() for v in logs[0]] == [v.item() for v in logs[1]]
+    assert [p.tolist() for p in layer.parameters()] == [p.tolist() for p in twin.parameters()]
+    states = [o.state_dict()["state"] for o in optimizers]
+    assert [s["exp_avg"].tolist() for s in states[0].values()] == [
+        s["exp_avg"].tolist() for s in states[1].values()
+    ]
+    with pytest.raises(RuntimeError, match="there is no graph of this tensor"):
+        stored[0].backward()

@@ -373,7 +373,7 @@ REFUSED = {
     ),
     "a look at values": (
         lambda x, s: torch.cond(x[0] > 0, lambda x: x if s[0] > 0 else -x, lambda x: x * 1, (x,)),
-        "which it looks at by bool",
+        "which it reads with bool",
     ),
     "an int that is carried": (
         lambda x, s: torch.while_loop(lambda i, x: i < 3, lambda i, x: (i + 1, x * 2), (0, x))[1],

@@ -5,6 +5,7 @@ once. Models and optimizers are trained twice, eagerly and compiled, and compare
 """
 
 import copy
+import gc
 import subprocess
 import sys
 from pathlib import Path
@@ -433,3 +434,42 @@ def test_weights_that_are_tied_or_replaced() -> None:
         model.a.data = torch.full((2,), 3.0)
         assert compiled(x).tolist() == [8, 8]
     assert len(compiled.entries) == 2
+
+
+def test_a_program_writes_at_the_line_of_its_call() -> None:
+    weight = torch.ones(3, requires_grad=True)
+
+    @torch.compile
+    def step(x: Any) -> Any:
+        with torch.no_grad():
+            weight.add_(x)
+        return x * 2
+
+    step(torch.ones(3))
+    loss = (weight * weight).sum()
+    step(torch.ones(3))  # by the program
+    with pytest.raises(RuntimeError, match="modified by an inplace operation") as error:
+        loss.backward()
+    assert f"changed at {__file__}:" in str(error.value)
+    assert "step(torch.ones(3))  # by the program" in str(error.value)
+
+
+def test_what_a_function_says_about_the_collector_stays() -> None:
+    thresholds = gc.get_threshold()
+
+    def step(x: Any) -> Any:
+        gc.set_threshold(1234)
+        gc.disable()
+        return x * 2
+
+    try:
+        torch.compile(lambda x: x * 2)(torch.ones(2))
+        assert gc.isenabled()
+        assert gc.get_threshold() == thresholds
+        step_twice = torch.compile(step)
+        assert step_twice(torch.ones(2)).tolist() == [2, 2]
+        assert not gc.isenabled()
+        assert gc.get_threshold()[0] == 1234
+    finally:
+        gc.enable()
+        gc.set_threshold(*thresholds)

@@ -1,4 +1,4 @@
-"""Functions, and their derivatives, as programs in straight lines that can be read and run."""
+"""Compiles functions and their derivatives to straight-line programs."""
 
 from retrograd.compiler._compiled import CannotCompile, Compiled, compile, kernel
 from retrograd.compiler._compiled import Quiet as Quiet  # for functions that the library calls

@@ -13,7 +13,7 @@ from retrograd.autograd._node import AccumulateGrad, orders
 from retrograd.autograd._variables import VariableEnd
 from retrograd.autograd._wrap import wrap
 from retrograd.compiler._control_lines import Control
-from retrograd.compiler._passes import name_outputs
+from retrograd.compiler._passes import name_outputs, names_at
 from retrograd.compiler._program import IN_ROWS, Line, Program, Var, in_rows
 from retrograd.compiler._traced import Traced
 from retrograd.compiler._tracing import TraceLevel
@@ -52,7 +52,7 @@ class Blocks:
 
 
 class Part:
-    """The lines of one function: what stands for its arguments, and what it gives."""
+    """The lines of one function, the variables of its arguments, and its results."""
 
     def __init__(
         self, blocks: Blocks, function: Fn, examples: Sequence[tuple[Any, str]],
@@ -123,7 +123,7 @@ class Part:
 
 
 def leads_outside(y: Any, start: int) -> bool:
-    """Whether the history of a tensor goes on to what was there before, or to a leaf."""
+    """Whether the history of a tensor leads to nodes recorded before, or to a leaf."""
     if y._node is None:
         return bool(y.requires_grad)
     to_visit, seen = [y._node], set()
@@ -159,7 +159,7 @@ def write(
         bool(modes.frame.tasks),
     )  # fmt: skip
     if not line.backward:
-        name_outputs(line, len(outputs) - hidden)
+        name_outputs(line, len(outputs) - hidden, names_at(*line.place))
     level.lines.append(line)
     return tuple([wrap(y) for y in outputs])
 
@@ -193,7 +193,7 @@ def restore(level: TraceLevel, states: Sequence[Any]) -> None:
 
 
 def unnoted() -> Any:
-    """Within it, no rehearsal notes what operations use."""
+    """A context in which rehearsals do not record the operands of operations."""
     others = [x for x in modes.interceptors if not getattr(x, "notes", False)]
     return within(interceptors=tuple(others))
 

@@ -1,4 +1,4 @@
-"""Memory of a running program: what is written in place, into which memory, and what is freed when.
+"""Memory planning: in-place writes, reuse of buffers, and when each is freed.
 
 Variables of a program do not change. But where nobody reads a variable any more its memory may be
 written: by a kernel that overwrites its argument, by an operator such as ``+=``, or by a function
@@ -26,9 +26,7 @@ class Plan:
         self.state = {old: new for old, new in program.updates if old.root is old}
         program.lines = self.with_updates_last()
         self.statements = Statements(program, program.lines)
-        inputs = self.statements.inputs
-        self.inputs = {line: inputs(line) for line in self.statements.lines}
-        self.last, self.named = self.last_uses()
+        self.inputs = self.statements.inputs
         self.made = {v for line in program.lines for v in line.outputs}
         self.outputs = set(program.outputs)
         self.kept = {v.root for v in program.outputs}
@@ -37,11 +35,13 @@ class Plan:
         self.augmented: dict[Line, int] = {}  # the argument that an operator overwrites
         self.freed: dict[Line, list[Var]] = {}  # variables that no later statement names
         self.written: set[Var] = set()  # inputs whose memory is written
-        for number, line in enumerate(self.statements.lines):
-            self.plan(number, line)
-        for line in reversed(self.statements.lines):  # what is added up has the name of the sum
-            if line in self.augmented and not is_temporary(line.outputs[0]):
-                line.args[self.augmented[line]].name = line.outputs[0].name
+        self.later: set[Var] = set()  # whose memory later statements use
+        self.unnamed = self.made - self.outputs  # that no later statement names
+        for line in reversed(self.statements.lines):
+            self.plan(line)
+        for line, position in self.augmented.items():
+            if not is_temporary(line.outputs[0]):  # what is added up has the name of the sum
+                line.args[position].name = line.outputs[0].name
 
     def with_updates_last(self) -> list[Line]:
         """Lines that overwrite state, and whose results no other line needs, come last."""
@@ -65,26 +65,29 @@ class Plan:
         old = line.args[line.writes[k]]
         return isinstance(old, Var) and self.state.get(old) is line.outputs[k]
 
-    def last_uses(self) -> tuple[dict[Var, int], dict[Var, int]]:
-        """The number of the last statement that uses the memory of a variable, and of the last one
-        that names it."""
-        memory: dict[Var, int] = {}
-        names: dict[Var, int] = {}
-        for number, line in enumerate(self.statements.lines):
-            for v in self.inputs[line]:
-                memory[v.root] = names[v] = number
-            for v in line.outputs:
-                memory[v.root] = names[v] = number
-        return memory, names
-
-    def plan(self, number: int, line: Line) -> None:
-        positions = []
+    def plan(self, line: Line) -> None:
+        """Plan a statement, after all that follow it."""
         inputs = self.inputs[line]
+        if line.writes:
+            self.plan_writes(line, inputs)
+        elif not line.several and line.outputs and not line.options:
+            self.plan_out(line)
+        mentioned = (*inputs, *line.outputs)
+        freed = [v for v in mentioned if v in self.unnamed]
+        if len(freed) > 1:
+            freed = list(dict.fromkeys(freed))
+        self.freed[line] = freed
+        self.unnamed.difference_update(freed)
+        self.later.update([v.root for v in mentioned])
+
+    def plan_writes(self, line: Line, inputs: list[Var]) -> None:
+        """Find the arguments that a kernel may overwrite in place."""
+        positions = []
         for k, position in enumerate(line.writes):
             old = line.args[position]
             if not isinstance(old, Var) or old.root is not old or old.constant is not None:
                 continue
-            free = self.last[old] == number and old not in self.kept
+            free = old not in self.later and old not in self.kept
             single = sum(v.root is old for v in inputs) == 1
             # What has no dimensions may be a scalar, which cannot be written.
             made = old in self.made and bool(old.shape)
@@ -94,28 +97,21 @@ class Plan:
                     self.written.add(old)
         if positions:
             self.in_place[line] = tuple(positions)
-        elif not line.several and line.outputs and not line.options and not line.writes:
-            self.plan_out(number, line)
-        self.freed[line] = [
-            v
-            for v in dict.fromkeys((*inputs, *line.outputs))
-            if self.named[v] == number and v in self.made and v not in self.outputs
-        ]
 
-    def plan_out(self, number: int, line: Line) -> None:
+    def plan_out(self, line: Line) -> None:
         """Put the result of an operator, or of a function of NumPy, where an operand was that is
         not needed again."""
         result, name = line.outputs[0], line.operation.name
-        if result.root is not result or not result.shape:
+        large = result.nbytes >= WORTHWHILE
+        operator = name in AUGMENTED and (is_temporary(result) or result.name.endswith("_grad"))
+        if not (large or operator) or result.root is not result or not result.shape:
             return
         if arrays.programs.ufunc_of(line.operation.forward) is None:
             return
-        large = result.nbytes >= WORTHWHILE
         if large and line.operation.heavy and not self.in_blocks:
             return
-        operator = name in AUGMENTED and (is_temporary(result) or result.name.endswith("_grad"))
         for position, x in enumerate(line.args):
-            if not isinstance(x, Var) or not self.is_free(x, number) or not _alike(x, result):
+            if not isinstance(x, Var) or not self.is_free(x) or not _alike(x, result):
                 continue
             if operator and (position == 0 or name in _EITHER):
                 self.augmented[line] = position
@@ -124,11 +120,11 @@ class Plan:
                 self.out[line] = x
                 return
 
-    def is_free(self, x: Var, number: int) -> bool:
-        """Whether the memory of a variable may be written by a statement."""
+    def is_free(self, x: Var) -> bool:
+        """Whether the memory of a variable may be written by the statement that is planned."""
         return (
-            x in self.made and x.root is x and x.constant is None and x not in self.kept
-            and x not in self.statements.nested and self.last[x] == number
+            x not in self.later and x in self.made and x.root is x and x.constant is None
+            and x not in self.kept and x not in self.statements.nested
         )  # fmt: skip
 
 

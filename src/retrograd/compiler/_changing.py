@@ -94,8 +94,8 @@ def computes_only(x: Any) -> bool:
 
 
 def _is_pure(module: str) -> bool:
-    """Whether what a module of the standard library has can do no more than compute. Others are
-    looked into, or refuse traced values."""
+    """Whether a function of the standard library only computes. Other functions are searched, or
+    reject traced values."""
     root = module.split(".")[0]
     return root in _PURE_MODULES or root not in sys.stdlib_module_names
 

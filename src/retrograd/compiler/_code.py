@@ -12,38 +12,42 @@ LEVELS = {
 
 
 class Code(str):
-    """An expression, and how tightly its outermost operator binds."""
+    """An expression whose outermost operator binds as tightly as ``level`` says. One that nothing
+    can take apart is a plain string."""
 
     __slots__ = ("level",)
 
     level: int
 
-    def __new__(cls, text: str, level: int = ATOM) -> Code:
+    def __new__(cls, text: str, level: int) -> Code:
         made = super().__new__(cls, text)
         made.level = level
         return made
 
 
-def binary(operator: str, left: Code, right: Code) -> Code:
+def binary(operator: str, left: str, right: str) -> Code:
     """``left operator right``, in which the left operand is computed first."""
     level = LEVELS[operator]
-    at_left = level + (level == COMPARISON)
-    return Code(f"{inside(left, at_left)} {operator} {inside(right, level + 1)}", level)
+    if type(left) is Code:
+        left = inside(left, level + (level == COMPARISON))
+    if type(right) is Code:
+        right = inside(right, level + 1)
+    return Code(f"{left} {operator} {right}", level)
 
 
-def unary(operator: str, operand: Code) -> Code:
+def unary(operator: str, operand: str) -> Code:
     """``-x``."""
     return Code(f"{operator}{inside(operand, ATOM)}", SIGN)
 
 
-def atom(code: Code) -> str:
+def atom(code: str) -> str:
     """An expression that an attribute or an index can follow."""
     return inside(code, ATOM)
 
 
-def inside(code: Code, level: int) -> str:
+def inside(code: str, level: int) -> str:
     """An expression as an operand of something that binds as tightly as ``level``."""
-    return f"({code})" if code.level < level else str(code)
+    return f"({code})" if isinstance(code, Code) and code.level < level else code
 
 
 def dtype_text(dtype: Any) -> str:

@@ -1,4 +1,4 @@
-"""``compile``: a function that is traced when it meets something new, and then run as a program."""
+"""``compile``: traces a function for each new kind of arguments, and runs the program."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import importlib
 import inspect
 import keyword
 import linecache
-import pkgutil
+import sys
 import threading
 import types
 import warnings
@@ -18,14 +18,13 @@ from typing import Any
 
 from retrograd import ops
 from retrograd._modes import modes
-from retrograd._source import line_number
+from retrograd._source import depth_of_user, line_number
 from retrograd.compiler import xla
-from retrograd.compiler._cost import Cost, cost_of
-from retrograd.compiler._entry import MISSED, Entry, has_effects
+from retrograd.compiler._cost import Cost, cost_of, measured
+from retrograd.compiler._entry import MISSED, Entry, abandon, has_effects
 from retrograd.compiler._host_copies import HostCopies
 from retrograd.compiler._printing import source
 from retrograd.compiler._program import Program
-from retrograd.compiler._saving import module_text
 from retrograd.compiler._trace import Trace
 from retrograd.compiler._tracing import TraceLevel
 from retrograd.compiler._watching import Watch, watch
@@ -46,17 +45,19 @@ def kernel(name: str) -> Any:
     -2
     """
     if name not in TABLE:
+        import pkgutil
+
         for info in pkgutil.walk_packages(ops.__path__, "retrograd.ops."):
             importlib.import_module(info.name)
     return TABLE[name].forward
 
 
 class CannotCompile(RuntimeError):  # noqa: N818 - it says what is the matter
-    """A function cannot be a program, because what it does depends on values, say."""
+    """A function cannot be compiled, for example because it branches on values."""
 
 
 class Compiled:
-    """A function that runs as a program.
+    """A compiled function.
 
     Calling it is calling the function. ``source`` is the program that ran last, as Python.
     """
@@ -66,7 +67,8 @@ class Compiled:
     def __init__(
         self, function: Callable[..., Any], fullgraph: bool, limit: int, backend: str = "numpy"
     ) -> None:
-        functools.update_wrapper(self, function)
+        copied = ("__dict__",) if isinstance(function, types.FunctionType) else ()
+        functools.update_wrapper(self, function, updated=copied)  # the state of objects changes
         self.__name__ = getattr(function, "__name__", type(function).__name__)
         self.function = function
         self.fullgraph = fullgraph
@@ -98,12 +100,15 @@ class Compiled:
         with _tracing:
             return self._trace(args, named)
 
+    def __reduce__(self) -> Any:  # a copy of what it compiles has programs of its own
+        return Compiled, (self.function, self.fullgraph, self.limit, self.backend)
+
     def __get__(self, instance: Any, owner: Any = None) -> Any:
         return self if instance is None else functools.partial(self, instance)
 
     @property
     def compiled_function(self) -> Any:
-        """The function that was given."""
+        """The original function."""
         return self.function
 
     @property
@@ -115,7 +120,7 @@ class Compiled:
 
     @property
     def source(self) -> str:
-        """The program as Python."""
+        """The program as Python code."""
         return source(self.program)
 
     @property
@@ -123,11 +128,13 @@ class Compiled:
         """Operations, bytes moved and memory of the program, and of an eager call beside them."""
         self.program
         assert self.last is not None
-        return cost_of(self.last.program, self.last.eager_cost)
+        return cost_of(self.last.program, self.last.traced)
 
     def save(self, path: Any) -> None:
-        """Write the program as a Python module, which needs NumPy alone where it calls nothing
-        else, and imports the kernels that it calls by name otherwise."""
+        """Writes the program as a Python module. It needs only NumPy, unless the program calls
+        kernels of this package, which it then imports."""
+        from retrograd.compiler._saving import module_text
+
         text = module_text(self.program)
         with open(path, "w", encoding="utf-8") as file:
             file.write(text)
@@ -156,18 +163,31 @@ class Compiled:
         if copies.is_mixed:
             self._give_up("it can see tensors on two devices, and a program runs on one.", None)
             return self.function(*args, **named)
-        with copies:
-            on_numpy = self.backend == "numpy" and copies.place is None
-            level = TraceLevel() if on_numpy else TraceLevel(False, xla.COMPOSITES)
-            level.device = copies.place
-            trace = Trace(self.function, seen, names, _identifier(self.__name__), level)
-            result = trace.run(args, named)
-            with collector_paused():
-                entry = Entry(trace, self.backend)
-                large = copies.place is not None and entry.eager_cost[1] > MOST_BYTES
-                if trace.recorded or (trace.reason is None and not large):
-                    trace.verify(entry)
-            copies.take_over(trace)
+        trace: Trace | None = None
+        try:
+            with copies:
+                on_numpy = self.backend == "numpy" and copies.place is None
+                level = TraceLevel() if on_numpy else TraceLevel(False, xla.COMPOSITES)
+                level.device = copies.place
+                trace = Trace(self.function, seen, names, _identifier(self.__name__), level)
+                with collector_paused():
+                    result = trace.run(args, named)
+                    entry = Entry(trace, self.backend, self.quiet)
+                    large = copies.place is not None and (
+                        measured(entry.traced).bytes_moved > MOST_BYTES
+                    )  # fmt: skip
+                    if trace.recorded or (trace.reason is None and not large):
+                        trace.verify(entry)
+                copies.take_over(trace)
+            self._settle_on(entry, trace)
+            return entry.first_result(trace, result)
+        except BaseException:
+            if trace is not None:
+                abandon(trace)
+            raise
+
+    def _settle_on(self, entry: Entry, trace: Trace) -> None:
+        """Use a program from now on, or none if there is a reason."""
         if self.quiet and trace.reason is None and has_effects(entry):
             trace.reason = ("it changes what it can see.", None)
         if trace.reason is not None:
@@ -175,7 +195,6 @@ class Compiled:
         else:
             self.last = entry
             self.entries.append(entry)
-        return entry.first_result(trace, result)
 
     def _give_up(self, reason: str, place: Any) -> None:
         """Run eagerly from now on, and say why; or refuse to."""
@@ -185,17 +204,19 @@ class Compiled:
             number = line_number(code, offset)
             text = linecache.getline(code.co_filename, number).strip()
             where = f"\n  {code.co_filename}:{number}" + (f": {text}" if text else "")
-        message = f"compile: {self.__name__}() cannot be a program: {reason}{where}"
+        message = f"compile: {self.__name__}() cannot be compiled: {reason}{where}"
         if self.fullgraph:
             raise CannotCompile(message)
         self.eager_because = message
-        warnings.warn(f"{message}\nIt runs eagerly from now on.", UserWarning, stacklevel=4)
+        warnings.warn(
+            f"{message}\nIt runs eagerly from now on.", UserWarning, stacklevel=depth_of_user()
+        )
 
 
 class Quiet(Compiled):
-    """A function that runs as a program if that cannot be noticed, other than by the time it takes.
-    One that does more than compute, or that is called with new shapes or state again and again,
-    runs eagerly, and nothing is said about it."""
+    """A function that is compiled only if that is unobservable, except for its speed. A function
+    with side effects, or one that is called with new shapes or state again and again, runs eagerly,
+    without a warning."""
 
     quiet = True
 
@@ -245,27 +266,20 @@ def others_may_run() -> bool:
 @contextlib.contextmanager
 def collector_paused() -> Iterator[None]:
     """Keep Python's garbage collector from going through a program, of which nothing is garbage,
-    again and again while it grows."""
-    was_on = gc.isenabled()
-    gc.disable()
+    again and again while it grows. What the user's function says about the collector stays."""
+    threshold, *others = gc.get_threshold()
+    gc.set_threshold(0)
     try:
         yield
     finally:
-        if was_on:
-            gc.enable()
+        if gc.get_threshold()[0] == 0:
+            gc.set_threshold(threshold, *others)
 
 
 def names_for(seen: Watch, function: Any) -> list[str]:
     """Names for the tensors that a function can see: of its arguments, of variables, and of
     parameters by their path."""
-    while hasattr(function, "__wrapped__"):
-        function = function.__wrapped__
-    if not isinstance(function, (types.FunctionType, types.MethodType)):
-        function = getattr(function, "forward", None)
-    try:
-        arguments = [p.name for p in inspect.signature(function).parameters.values()]
-    except (TypeError, ValueError):
-        arguments = []
+    arguments = names_of_arguments(function) if any(seen.is_argument) else []
     taken: set[str] = set()
     results = []
     for path, is_argument, expression in zip(
@@ -283,6 +297,18 @@ def names_for(seen: Watch, function: Any) -> list[str]:
         taken.add(name)
         results.append(name)
     return results
+
+
+def names_of_arguments(function: Any) -> list[str]:
+    """The names of the arguments of a function, or of the ``forward`` of a module."""
+    while hasattr(function, "__wrapped__"):
+        function = function.__wrapped__
+    if not isinstance(function, (types.FunctionType, types.MethodType)):
+        function = getattr(function, "forward", None)
+    try:
+        return [p.name for p in inspect.signature(function).parameters.values()]
+    except (TypeError, ValueError):
+        return []
 
 
 def _identifier(name: str) -> str:
@@ -314,7 +340,7 @@ def compile(  # noqa: A001 - PyTorch's name
         name: Accepted for compatibility; it has no effect.
 
     Returns:
-        The compiled function or module.
+        The compiled function; for a module, a module with the same parameters.
 
     Example:
         >>> from retrograd.func import grad
@@ -332,4 +358,10 @@ def compile(  # noqa: A001 - PyTorch's name
         raise RuntimeError("compile() takes a function or a Module")
     if backend == "xla":
         xla.check_available()
-    return Compiled(model, fullgraph, MOST_PROGRAMS, "xla" if backend == "xla" else "numpy")
+    found = Compiled(model, fullgraph, MOST_PROGRAMS, "xla" if backend == "xla" else "numpy")
+    nn = sys.modules.get("retrograd.nn.module")
+    if nn is None or not isinstance(model, nn.Module):
+        return found
+    from retrograd.compiler._modules import OptimizedModule
+
+    return OptimizedModule(found)

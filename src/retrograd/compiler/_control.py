@@ -59,7 +59,7 @@ def while_loop(level: TraceLevel, cond_fn: Fn, body_fn: Fn, carried: Any) -> Any
 
     def traced() -> Any:
         if not all(isinstance(x, Tensor) for x in leaves):
-            raise CannotTrace("a loop that carries an int, whose value no program knows. Carry a "
+            raise CannotTrace("a loop that carries an int, whose value is not known. Carry a "
                               "tensor instead")  # fmt: skip
         found = [Rehearsal(level, fn, leaves, shape) for fn in parts]
         if not isinstance(eager.checked_condition(found[0].output), Tensor):
@@ -124,8 +124,8 @@ def given_to(tree: Any) -> tuple[list[Any], Shape]:
 
 
 def tried(level: TraceLevel, name: str, traced: Callable[[], Any], now: Callable[[], Any]) -> Any:
-    """Control flow as a line or, where that cannot be, by what its values are now: the function has
-    no program then."""
+    """Control flow as a line or, if that is not possible, by its current values: the function is
+    then not compiled."""
     start = len(level.lines)
     states = [g.saved() for g in level.generators]
     try:

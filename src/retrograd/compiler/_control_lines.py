@@ -38,7 +38,7 @@ class Control(Kernel):
         return []
 
     def without_unused(self, line: Line, needed: set[Var]) -> None:
-        """Leave out outputs that nobody needs, and arguments that no program uses."""
+        """Remove unused outputs and arguments."""
         self.drop_outputs(line, needed)
         for number in reversed(range(len(line.args))):
             formals = self.formals(number) or self.slices(number)
@@ -60,10 +60,10 @@ class Control(Kernel):
         """Leave out an argument, and what it is in the programs."""
         for program in self.programs:
             program.inputs = [v for v in program.inputs if v not in formals]
-        line.args = (*line.args[:number], *line.args[number + 1 :])
+        line.take((*line.args[:number], *line.args[number + 1 :]), line.options)
 
     def drop_outputs(self, line: Line, needed: set[Var]) -> None:
-        """Leave out what of the outputs can be left out."""
+        """Remove outputs that are not needed."""
 
 
 class Branch(Control):

@@ -1,4 +1,4 @@
-"""What programs ask of ``torch.compiler`` besides compiling."""
+"""``torch.compiler``: settings and queries other than compiling."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from retrograd.ops._lifted import tracer
 
 
 def is_compiling() -> bool:
-    """Whether a function is being traced to become a program.
+    """Whether a function is being traced.
 
     Returns:
         True inside of a function that ``torch.compile`` traces.
@@ -22,7 +22,7 @@ is_dynamo_compiling = is_exporting = is_compiling
 
 
 def _as_it_is(fn: Any = None, *args: Any, **options: Any) -> Any:
-    """A decorator, with or without arguments, that returns the function as it is.
+    """A decorator that returns the function unchanged.
 
     Args:
         fn: the function.
@@ -40,12 +40,11 @@ disable = allow_in_graph = assume_constant_result = nested_compile_region = _as_
 
 
 def reset() -> None:
-    """Forget what was compiled: every compiled function keeps its own programs, and frees them with
-    itself."""
+    """Does nothing: each compiled function keeps its own programs and frees them with itself."""
 
 
 def cudagraph_mark_step_begin() -> None:
-    """Say that a step begins: of no meaning without a GPU."""
+    """Does nothing: accepted for compatibility."""
 
 
 def list_backends(exclude_tags: Any = ()) -> list[str]:
@@ -62,7 +61,7 @@ def list_backends(exclude_tags: Any = ()) -> list[str]:
 
 @contextmanager
 def set_stance(stance: str = "default", **options: Any) -> Iterator[None]:
-    """Say how compiled functions run: they run as they do anyway.
+    """Does nothing: accepted for compatibility.
 
     Args:
         stance: ignored.

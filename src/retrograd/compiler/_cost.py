@@ -1,4 +1,4 @@
-"""What a program costs: operations, bytes that go through memory, and memory at its peak."""
+"""The cost of a program: operations, bytes moved, and peak memory."""
 
 from __future__ import annotations
 
@@ -44,24 +44,39 @@ class Cost(NamedTuple):
         return "\n".join(f"{a:<12}{b:>14}{c:>14}" for a, b, c in rows)
 
 
-def measured(program: Program) -> Measured:
+class Traced:
+    """What is to be known of a program to say what it costs, as it is before all passes: few ask
+    for that, and whoever does asks later."""
+
+    def __init__(self, program: Program) -> None:
+        self.lines = [(operations_of(line), line.operation.view, line.inputs, line.outputs)
+                      for line in program.lines]  # fmt: skip
+        self.inputs = program.inputs
+        self.outputs = program.outputs
+        self.folded = program.folded
+
+
+def measured(program: Traced) -> Measured:
     """Go through a program without running it."""
     first: dict[Var, int] = {}  # the line that makes some memory
     last: dict[Var, int] = {}  # the line that uses it last
+    folded = program.folded
     count = moved = 0
-    for number, line in enumerate(program.lines):
-        count += operations_of(line)
-        moved += moved_by(line)
-        for v in line.inputs:
-            last[v.root] = number
-        for v in line.outputs:
-            last[v.root] = number
-            first.setdefault(v.root, number)
-    kept = {v.root for v in program.outputs}
+    for number, (operations, view, inputs, outputs) in enumerate(program.lines):
+        count += operations
+        if not view:
+            moved += sum([v.nbytes for v in (*dict.fromkeys(inputs), *outputs)])
+        for v in inputs:
+            last[folded.get(v, v.root)] = number
+        for v in outputs:
+            root = folded.get(v, v.root)
+            last[root] = number
+            first.setdefault(root, number)
+    kept = {folded.get(v, v.root) for v in program.outputs}
     given = {v.root for v in program.inputs}
     changes = [0] * (len(program.lines) + 1)
     for root, number in first.items():
-        if root not in given and root.constant is None:
+        if root not in given and (root.constant is None or root in folded):
             changes[number] += root.nbytes
             if root not in kept:
                 changes[last[root] + 1] -= root.nbytes
@@ -80,13 +95,6 @@ def operations_of(line: Line) -> int:
     return 1
 
 
-def moved_by(line: Line) -> int:
-    """The bytes that a line reads and writes."""
-    if line.operation.view:
-        return 0
-    return sum([v.nbytes for v in (*dict.fromkeys(line.inputs), *line.outputs)])
-
-
-def cost_of(program: Program, eager: Measured) -> Cost:
+def cost_of(program: Program, eager: Traced) -> Cost:
     """The cost of a program beside that of eager mode."""
-    return Cost(*measured(program), eager)
+    return Cost(*measured(Traced(program)), measured(eager))

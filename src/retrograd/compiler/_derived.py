@@ -75,7 +75,7 @@ def batched(fn: Fn, dims: Sequence[Any], info: Any) -> Fn:
 
 
 def in_front(x: Any, dim: int | None, info: Any) -> Any:
-    """A batch with its dimension in front, also of what is the same for all entries."""
+    """A value with its batch dimension in front, expanded if it is the same for all entries."""
     return x.movedim(dim, 0) if dim is not None else x.expand(info.batch_size, *x.shape)
 
 

@@ -1,7 +1,8 @@
-"""A compiled program in use: compare what it was traced for, run it, and put results together."""
+"""Calling a compiled program: check its guards, run it, and assemble the results."""
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable
 from typing import Any
 
@@ -15,13 +16,13 @@ from retrograd.autograd._once_differentiable import once_differentiable
 from retrograd.autograd._versions import version_of
 from retrograd.autograd._wrap import Plug, wrap
 from retrograd.autograd.function import Function
-from retrograd.compiler import _printing, xla
-from retrograd.compiler._cost import measured
+from retrograd.compiler import _cost, _printing, xla
 from retrograd.compiler._passes import simplified
 from retrograd.compiler._program import Program
-from retrograd.compiler._templates import REMOVED, Change, Fixed, Known, Nest, New, Part
+from retrograd.compiler._templates import REMOVED, Change, Fixed, Known, Nest, New, Part, Same
 from retrograd.compiler._tiles import with_tiles
 from retrograd.compiler._trace import Trace
+from retrograd.compiler._traced import Traced
 from retrograd.func._trees import unflatten
 from retrograd.ops._lifted import Lifted
 
@@ -35,16 +36,16 @@ MISSED = object()  # what a program gives for a call that it is not for
 
 
 class Entry:
-    """A program, what it was traced for, and how to call it."""
+    """A program, its guards, and how to call it. With ``quiet``, mostly its arrays are wanted."""
 
-    def __init__(self, trace: Trace, backend: str = "numpy") -> None:
+    def __init__(self, trace: Trace, backend: str = "numpy", quiet: bool = False) -> None:
         if trace.reason is not None:  # the function stays eager
             backend = "numpy"
         elif trace.level.device is not None:
             backend = "device"
         prepared, function_of = BACKENDS[backend]
         program = trace.make_program()
-        self.eager_cost = measured(program)
+        self.traced = _cost.Traced(program)
         self.program = prepared(simplified(program))
         used = {v for line in self.program.lines for v in line.inputs} | {*self.program.outputs}
         self.positions = [i for i, v in enumerate(self.program.inputs) if v in used]
@@ -65,31 +66,47 @@ class Entry:
         numbers = {v: i for i, v in enumerate(trace.inputs)}
         self.saved = [] if self.pull is None else [numbers.get(v) for v in self.pull.saved]
         watch = trace.watch
-        self._containers = list(dict.fromkeys(c.held.local for c in self.changes))
-        device = self.function if backend == "device" else None
-        self._finish, needed = finisher(self, watch.locals, device, watch.on_device)
-        self._spares = None
-        if self._finish is not None and device is not None and device.recycled:
-            self._spares = spares_of(self, needed, device)
-        if self._finish is None:
-            needed = [*watch.locals, *self._containers]
+        changed = [c.held.local for c in self.changes]
+        self._containers = list(dict.fromkeys([*changed, *trace.shown]))
         self._tensor_count = len(watch.tensors)
-        self.check = watch.checker(
-            self.positions, needed, [i for i, _ in self.writes],
-            [i for i, v in enumerate(trace.inputs) if v in written],
+        self._order = None if self.pull or has_effects(self) else _order(self.result)
+        device = self.function if backend == "device" else None
+        finishing = None
+        if self._order is None or not quiet:
+            finishing = Finishing(self, watch.locals, device, watch.on_device)
+        guards = (
+            [i for i, _ in self.writes], [i for i, v in enumerate(trace.inputs) if v in written],
             trace.level.depends_on_numbers,
         )  # fmt: skip
+        given = "".join([f"d{i}, " for i in self.positions])
+        self._whole: Any = None
+        self._finish: Any = None
+        self._spares: Any = None
+        needed = [*watch.locals, *self._containers]
+        if finishing is not None and finishing.result is not None:
+            if device is None and not quiet:  # one function does all that there is to a call
+                names = {**finishing.names, "missed": MISSED, "run": self.function,
+                         "modes_now": modes_now, "modes": self.modes}  # fmt: skip
+                lines = ["if modes_now() != modes: return missed", f"values = run({given})",
+                         *finishing.lines, f"return {finishing.result}"]  # fmt: skip
+                self._whole = watch.guarded("call", lines, *guards, names)
+                return
+            needed = list(finishing.needed)
+            self._finish = finishing.function()
+            if device is not None and device.recycled:
+                self._spares = spares_of(self, needed, device)
+        found = "".join([f"{name}, " for name in needed])
+        self.check = watch.guarded("check", [f"return ({given}), ({found})"], *guards,
+                                   {"missed": None})  # fmt: skip
         # On a device, what straight lines finish need not be made values of first.
         self._run = self.function
         if self._finish is not None and backend == "device":
             self._run = self.function.arrays
-        self._plain = self._run is self.function and not (
-            self.pull or self.writes or self.rebound or self.flags or self.changes
-        ) and isinstance(self.result, New) and not self.result.requires_grad  # fmt: skip
-        self._order = None if self.pull or has_effects(self) else _order(self.result)
 
     def call(self, args: tuple[Any, ...], named: dict[str, Any]) -> Any:
         """What the function gives, or MISSED if the program is not for this call."""
+        if self._whole is not None:
+            return self._whole(args, named)
         found = self.check(args, named) if modes_now() == self.modes else None
         if found is None:
             return MISSED
@@ -98,8 +115,6 @@ class Entry:
             spares = self._spares(*needed)
             return self._finish(self.function.arrays(*data, spares=spares), spares, *needed)
         values = self._run(*data)
-        if self._plain:
-            return wrap(values[0])
         if self._finish is not None:
             return self._finish(values, (), *needed)
         return self.finish(needed[: self._tensor_count], needed[self._tensor_count :], values)
@@ -120,15 +135,15 @@ class Entry:
         return [values[i] for i in self._order]
 
     def finish(self, known: Any, containers: Any, values: Any) -> Any:
-        """Write what the program computed where it belongs, and put the result together."""
-        maker = Maker(self, known, values)
+        """Write the computed state, and assemble the result."""
+        where = dict(zip(self._containers, containers, strict=True))
+        maker = Maker(self, known, values, where)
         for i, output in self.writes:
             write_over(known[i], values[output])
         for i, template in self.rebound:
             known[i]._data = maker.make(template)._data
         for i, required in self.flags:
             known[i].requires_grad_(required)
-        where = dict(zip(self._containers, containers, strict=True))
         for change in self.changes:
             apply(change, where[change.held.local], maker)
         return maker.make(self.result)
@@ -141,7 +156,7 @@ class Entry:
         values = (*trace.values, *trace.saved_values)
         if (place := trace.level.device) is not None:
             values = tuple([Plug.devices().put(y, place) for y in values])
-        maker = Maker(self, known, values)
+        maker = Maker(self, known, values, trace.shown)
         maker.made.update(
             (o, x) for o, x in trace.tensors.items() if all(x is not y for y, _ in trace.recorded)
         )
@@ -160,18 +175,23 @@ def has_effects(entry: Entry) -> bool:
 def _order(result: Any) -> list[int] | None:
     """The numbers of the outputs that a result consists of; None if it is more than tensors that
     the program computes."""
-    leaves = result.leaves if isinstance(result, Nest) else [result]
-    plain = all(isinstance(x, New) and not x.requires_grad and not x.recorded for x in leaves)
-    return [x.output for x in leaves] if plain else None
+    if isinstance(result, Nest):
+        parts = [_order(x) for x in result.leaves]
+        return None if None in parts else [i for part in parts for i in part or ()]
+    plain = isinstance(result, New) and not result.requires_grad and not result.recorded
+    return [result.output] if plain else None
 
 
 class Maker:
     """Makes tensors of what a run of a program gave: the same one for the same output."""
 
-    def __init__(self, entry: Entry, known: Any, values: Any) -> None:
+    def __init__(
+        self, entry: Entry, known: Any, values: Any, containers: dict[str, Any]
+    ) -> None:
         self.entry = entry
         self.known = known
         self.values = values
+        self.containers = containers  # that the function was given, by their local names
         self.made: dict[int, Any] = {}
         self.parts: dict[int, Any] = {}  # by their templates, of which each tensor has its own
 
@@ -183,6 +203,8 @@ class Maker:
             return self.known[template.number]
         if kind is Fixed:
             return template.value
+        if kind is Same:
+            return self.containers[template.local]
         if kind is Nest:
             return unflatten([self.make(leaf) for leaf in template.leaves], template.shape)
         if id(template) in self.parts:
@@ -246,98 +268,140 @@ def undifferentiable(value: Any, error: str) -> Any:
     return wrap(value, BrokenGraph(error))
 
 
-def finisher(
-    entry: Entry, tensors: list[str], device: Any, there: set[int]
-) -> tuple[Any, list[str]]:
-    """What ``Entry.finish`` does, as straight lines, and the tensors and containers that it takes,
-    by their names in the comparing function; None where that takes more than setting gradients,
-    attributes and items, and returning new tensors. ``device`` is the function of a program on a
-    device, which then gives XLA's arrays, and ``there`` are the numbers of the tensors on it."""
-    lines: list[str] = []
-    names: dict[str, Any] = {"undifferentiable": undifferentiable, "write_over": write_over,
-                             "new": object.__new__, "Tensor": Plug.tensor,
-                             "user_place": user_place}  # fmt: skip
-    if device is not None:
-        names.update(write_over=device.write_over, write_on_host=device.write_on_host,
-                     on_device=device.value, again=device.again)  # fmt: skip
-    made: dict[int, str] = {}
-    needed: dict[str, None] = {}
+def abandon(trace: Trace) -> None:
+    """After an exception in a traced call: what it has stored meanwhile, in lists, attributes or
+    the state of an optimizer, are tensors of arrays again, as they are after an eager call. Their
+    graphs are of values of the trace, and lead nowhere."""
+    place = trace.level.device
+    for x in gc.get_objects():
+        if Plug.tensor not in type(x).__mro__:
+            continue
+        data = getattr(x, "_data", None)
+        if type(data) is Traced and data.level is trace.level:
+            value = data.value
+            x._data = value if place is None else Plug.devices().put(value, place)
+            if x._node is not None:
+                x._node = BrokenGraph(
+                    "compile: there is no graph of this tensor, since an exception ended the call "
+                    "that computed it while it was traced"
+                )
 
-    def text(template: Any) -> str | None:
+
+class Finishing:
+    """What ``Entry.finish`` does, as straight lines: ``result`` is an expression, or None where
+    that takes more than setting gradients, attributes and items, and returning new tensors.
+    ``needed`` are the tensors and containers that the lines use, by their names in the comparing
+    function, and ``tensors`` are those of all tensors. ``device`` is the function of a program on a
+    device, which then gives XLA's arrays, and ``there`` are the numbers of the tensors on it."""
+
+    def __init__(self, entry: Entry, tensors: list[str], device: Any, there: set[int]) -> None:
+        self.entry, self.tensors, self.device = entry, tensors, device
+        self.lines: list[str] = []
+        self.names: dict[str, Any] = {
+            "undifferentiable": undifferentiable, "write_over": write_over, "new": object.__new__,
+            "Tensor": Plug.tensor, "user_place": user_place,
+        }  # fmt: skip
+        if device is not None:
+            self.names.update(write_over=device.write_over, write_on_host=device.write_on_host,
+                              on_device=device.value, again=device.again)  # fmt: skip
+        self.made: dict[int, str] = {}
+        self.needed: dict[str, None] = {}
+        self.result: str | None = None
+        if not (entry.rebound or entry.flags):
+            self.write(there)
+            if all([self.set(change) for change in entry.changes]):
+                self.result = self.text(entry.result)
+
+    def text(self, template: Any) -> str | None:
+        """An expression for what a template describes."""
         kind = type(template)
         if kind is New and not template.requires_grad:
-            if template.recorded and (entry.pull is None or entry.pull.program is not None):
-                return None
-            if template.output not in made:
-                name = made[template.output] = f"r{template.output}"
-                value = f"values[{template.output}]"
-                if device is not None and not device.stays[template.output]:
-                    v, k = entry.program.outputs[template.output], template.output
-                    names.update({f"shape{k}": v.shape, f"dtype{k}": v.dtype})
-                    rest = f"values[-1], shape{k}, dtype{k}"
-                    if k in device.recycled:
-                        spare = f"spares[{device.recycled.index(k)}] if spares else None"
-                        value = f"again({value}, {spare}, {rest})"
-                    else:
-                        value = f"on_device({value}, {rest})"
-                if template.recorded:
-                    assert entry.pull is not None
-                    lines.append(f"{name} = undifferentiable({value}, {entry.pull.error!r})")
-                else:
-                    lines.append(f"{name} = new(Tensor); {name}._data = {value}")
-                    lines.append(f"{name}._node = {name}._version_counter = {name}._meta = None")
-            return made[template.output]
+            return self.new(template)
         if kind is Known:
-            known: str = tensors[template.number]
-            needed[known] = None
+            known: str = self.tensors[template.number]
+            self.needed[known] = None
             return known
         if kind is Fixed:
-            name = f"f{len(names)}"
-            names[name] = template.value
+            name = f"f{len(self.names)}"
+            self.names[name] = template.value
             return name
+        if kind is Same:
+            self.needed[template.local] = None
+            return str(template.local)
         if kind is Nest and template.shape.kind in (tuple, list):
-            parts = [text(leaf) for leaf in template.leaves]
-            flat = all(part.kind is None for part in template.shape.parts)
-            if None in parts or not flat:
+            parts = [self.text(leaf) for leaf in template.leaves]
+            if None in parts:
                 return None
             joined = "".join(f"{part}, " for part in parts)
             return f"[{joined}]" if template.shape.kind is list else f"({joined})"
         return None
 
-    if entry.rebound or entry.flags:
-        return None, []
-    needed.update((tensors[i], None) for i, _ in entry.writes)
-    if entry.writes:
-        lines.append("place = user_place()")
-    if entry.writes and device is not None:
-        for name, on in (("write_over", True), ("write_on_host", False)):
-            writes = [(i, output) for i, output in entry.writes if (i in there) is on]
-            targets = "".join([f"{tensors[i]}, " for i, _ in writes])
-            given = "".join([f"values[{output}], " for _, output in writes])
-            lines.append(f"{name}(({targets}), ({given}), place)")
-    else:
-        lines += [f"write_over({tensors[i]}, values[{output}], place)"
-                  for i, output in entry.writes]  # fmt: skip
-    for change in entry.changes:
-        value = None if change.template is REMOVED else text(change.template)
-        if value is None or change.held.kind == "attributes":
-            return None, []
-        local = change.held.local
-        needed[local] = None
-        if change.held.kind == "grad":
-            lines.append(f"{local}._meta.grad = {value}")
-        elif change.held.kind == "cell":
-            lines.append(f"{local}.cell_contents = {value}")
+    def new(self, template: New) -> str | None:
+        """The name of a new tensor."""
+        entry, device, k = self.entry, self.device, template.output
+        if template.recorded and (entry.pull is None or entry.pull.program is not None):
+            return None
+        if k in self.made:
+            return self.made[k]
+        name = self.made[k] = f"r{k}"
+        value = f"values[{k}]"
+        if device is not None and not device.stays[k]:
+            v = entry.program.outputs[k]
+            self.names.update({f"shape{k}": v.shape, f"dtype{k}": v.dtype})
+            rest = f"values[-1], shape{k}, dtype{k}"
+            if k in device.recycled:
+                spare = f"spares[{device.recycled.index(k)}] if spares else None"
+                value = f"again({value}, {spare}, {rest})"
+            else:
+                value = f"on_device({value}, {rest})"
+        if template.recorded:
+            assert entry.pull is not None
+            self.names["error"] = entry.pull.error
+            self.lines.append(f"{name} = undifferentiable({value}, error)")
         else:
-            name = f"k{len(names)}"
-            names[name] = change.key
-            lines.append(f"{local}[{name}] = {value}")
-    result = text(entry.result)
-    if result is None:
-        return None, []
-    body = "\n    ".join([*lines, f"return {result}"])
-    exec(f"def finish({', '.join(['values', 'spares', *needed])}):\n    {body}\n", names)
-    return names["finish"], list(needed)
+            self.lines.append(f"{name} = new(Tensor); {name}._data = {value}")
+            self.lines.append(f"{name}._node = {name}._version_counter = {name}._meta = None")
+        return name
+
+    def write(self, there: set[int]) -> None:
+        """Lines that write what the program computed over tensors."""
+        entry, tensors = self.entry, self.tensors
+        self.needed.update((tensors[i], None) for i, _ in entry.writes)
+        if entry.writes:
+            self.lines.append("place = user_place(2)")
+        if entry.writes and self.device is not None:
+            for name, on in (("write_over", True), ("write_on_host", False)):
+                writes = [(i, output) for i, output in entry.writes if (i in there) is on]
+                targets = "".join([f"{tensors[i]}, " for i, _ in writes])
+                given = "".join([f"values[{output}], " for _, output in writes])
+                self.lines.append(f"{name}(({targets}), ({given}), place)")
+        else:
+            self.lines += [f"write_over({tensors[i]}, values[{output}], place)"
+                           for i, output in entry.writes]  # fmt: skip
+
+    def set(self, change: Change) -> bool:
+        """A line that sets an entry of a container; False if it takes more than that."""
+        value = None if change.template is REMOVED else self.text(change.template)
+        if value is None or change.held.kind in ("attributes", "slots", "set"):
+            return False
+        local = change.held.local
+        self.needed[local] = None
+        if change.held.kind == "grad":
+            self.lines.append(f"{local}._meta.grad = {value}")
+        elif change.held.kind == "cell":
+            self.lines.append(f"{local}.cell_contents = {value}")
+        else:
+            name = f"k{len(self.names)}"
+            self.names[name] = change.key
+            self.lines.append(f"{local}[{name}] = {value}")
+        return True
+
+    def function(self) -> Any:
+        """A function of what the program gave, spare values, and what is needed."""
+        body = "\n    ".join([*self.lines, f"return {self.result}"])
+        parameters = ", ".join(["values", "spares", *self.needed])
+        exec(f"def finish({parameters}):\n    {body}\n", self.names)
+        return self.names["finish"]
 
 
 def spares_of(entry: Entry, needed: list[str], device: Any) -> Any:
@@ -382,7 +446,7 @@ class CompiledFunction(Function):
 
 
 def _apart(x: Any) -> Any:
-    """A gradient that nobody else holds."""
+    """A gradient that nothing else refers to."""
     return x.as_gradient() if isinstance(x, Lifted) else arrays.copy(x)
 
 
@@ -403,7 +467,7 @@ def apply(change: Change, container: Any, maker: Maker) -> None:
     """Set an entry of a container."""
     kind, key = change.held.kind, change.key
     if change.template is REMOVED:
-        if kind == "attributes":
+        if kind in ("attributes", "slots"):
             delattr(container, key)
         else:
             del container[key]
@@ -413,8 +477,11 @@ def apply(change: Change, container: Any, maker: Maker) -> None:
         meta_of(container).grad = value
     elif kind == "cell":
         container.cell_contents = value
-    elif kind == "attributes":
+    elif kind in ("attributes", "slots"):
         setattr(container, key, value)
+    elif kind == "set":
+        container.clear()
+        container.update(value)
     else:
         container[key] = value
 
@@ -428,7 +495,7 @@ def has_history(template: Any) -> bool:
 
 
 def modes_now() -> tuple[Any, ...]:
-    """The modes that change what operations do."""
+    """The modes that affect operations."""
     state = modes.frame.states[-1]
     return (
         state.grad_enabled, state.inference, state.anomaly, state.device, dtypes.get_default_dtype()

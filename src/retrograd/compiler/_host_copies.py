@@ -14,7 +14,8 @@ if TYPE_CHECKING:
 
 
 class HostCopies:
-    """Has tensors hold copies on the CPU of what they hold on a device, while they are traced."""
+    """Replaces the values of tensors on a device by copies on the CPU while a function is
+    traced."""
 
     def __init__(self, tensors: list[Any]) -> None:
         self.held = [(x, x._data) for x in tensors if device_value(x) is not None]

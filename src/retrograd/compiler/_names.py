@@ -8,7 +8,6 @@ import keyword
 from collections import defaultdict
 from collections.abc import Iterable
 
-from retrograd.compiler._code import Code
 from retrograd.compiler._program import Var
 from retrograd.compiler._statements import is_temporary
 
@@ -21,12 +20,12 @@ class Names:
         self._taken = {"np", *taken}  # which no new variable may have
         self._given: set[str] = set()  # to variables, at some point
         self._in_use: set[str] = set()
-        self._now: dict[Var, tuple[Code, str, int]] = {}  # name, word, number
+        self._now: dict[Var, tuple[str, str, int]] = {}  # name, word, number
         self._free: dict[str, list[int]] = defaultdict(list)  # by word: numbers to use again
         self._counts: dict[str, int] = defaultdict(int)
         self.wanted: dict[Var, str] = {}  # names that variables are to have, which nobody else has
 
-    def __getitem__(self, var: Var) -> Code:
+    def __getitem__(self, var: Var) -> str:
         return self._now[var][0]
 
     def inner(self) -> Names:
@@ -36,7 +35,7 @@ class Names:
     def give(self, var: Var) -> str:
         """A name for a new variable: the user's word for it, or ``t``, with a number if need be."""
         if self.wanted and var in self.wanted:
-            self._now[var] = (Code(self.wanted[var]), "", 0)
+            self._now[var] = (self.wanted[var], "", 0)
             return self.wanted[var]
         word = "" if is_temporary(var) else var.name
         free = self._free[word]
@@ -51,25 +50,26 @@ class Names:
                 name = word if number == 1 else f"{word}_{number}"
             if name not in self._taken and name not in self._in_use:
                 break
-        self._now[var] = (Code(name), word, number)
+        self._now[var] = (name, word, number)
         self._given.add(name)
         self._in_use.add(name)
         return name
 
     def call(self, var: Var, name: str) -> None:
         """Give a variable a name that it has elsewhere, too."""
-        self._now[var] = (Code(name), "", 0)
+        self._now[var] = (name, "", 0)
         self._taken.add(name)
 
     def hand_on(self, old: Var, new: Var) -> None:
         """Name a variable as the one whose memory it is in, which is not needed any more."""
         self._now[new] = self._now.pop(old)
 
-    def free(self, var: Var) -> None:
+    def free(self, var: Var) -> str:
         """Let the name of a variable be used again."""
         name, word, number = self._now.pop(var)
         self._in_use.discard(name)
         heapq.heappush(self._free[word], number)
+        return name
 
     def reserve(self, wanted: str) -> str:
         """A name that no variable has or will have, here or around, for something else."""

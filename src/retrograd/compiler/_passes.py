@@ -1,4 +1,4 @@
-"""Passes: each makes a program simpler without changing a bit of what it gives.
+"""Passes, which simplify a program and leave its results bit-identical.
 
 ``rewritten`` goes through the lines once, from the first to the last, and asks of each whether it
 can be computed now, is no other than something that is there already, or can be simpler. A rule may
@@ -15,6 +15,7 @@ import linecache
 import re
 from collections import Counter
 from functools import reduce
+from types import CodeType
 from typing import Any
 
 from retrograd import arrays
@@ -47,7 +48,7 @@ def remove_unused(program: Program) -> None:
     needed = set(program.outputs)
     kept = []
     for line in reversed(program.lines):
-        if not needed.isdisjoint(line.outputs) or line.effects:
+        if line.effects or not needed.isdisjoint(line.outputs):
             kept.append(line)
             if isinstance(line.operation, Control):
                 line.operation.without_unused(line, needed)
@@ -73,7 +74,8 @@ class Rewriting:
 
     def run(self) -> None:
         for line in self.program.lines:
-            line.rename(self.new)
+            if self.new:
+                line.rename(self.new)
             if line.effects or line.writes or not self.is_left_out(line):
                 self.kept.append(line)
                 for v in line.outputs:
@@ -90,31 +92,35 @@ class Rewriting:
         constants = [v for v in inputs if v.constant is not None]
         if len(constants) == len(inputs) and self.is_folded(line):
             return True
-        if isinstance(line.operation, Operation) and line.operation.of_elements:
-            if self.expands:
+        operation = line.operation
+        if (constants or self.expands) and isinstance(operation, Operation):
+            if self.expands and operation.of_elements:
                 self.hand_what_is_expanded(line)
-            if constants:
+            if constants and operation.of_elements:
                 self.shrink_constants(line)
         if len(line.outputs) == 1:
             numbers = constants or len(inputs) != len(line.args)
-            same = (unchanged(line) if numbers else None) or self.whole(line)
+            same = unchanged(line) if numbers else None
+            if same is None and (operation.view or operation is linear.unsafe_squeeze):
+                same = self.whole(line)
             if same is not None and self.is_replaced(line, same):
                 return True
-            if self.is_needless_copy(line):
+            if operation in _COPIES and self.is_needless_copy(line):
                 return True
         return self.is_known(line)
 
     # -- constants -----------------------------------------------------------------------------
 
     def is_folded(self, line: Line) -> bool:
-        """Compute now what depends on constants only, but for outputs, which are new in each
-        run."""
+        """Fold a line that depends only on constants, unless it is an output, which must be new in
+        each run."""
         if any(v.nbytes > LARGE * 8 or v.root in self.output_roots for v in line.outputs):
             return False
         args = [mapped(x, lambda v: v.constant) for x in line.args]
         options = {name: mapped(x, lambda v: v.constant) for name, x in line.options.items()}
         found = line.operation.forward(*args, **options)
         for v, value in zip(line.outputs, found if line.several else [found], strict=True):
+            self.program.folded[v] = v.root
             v.constant = arrays.copy(value)
             v.root = v
         return True
@@ -135,14 +141,14 @@ class Rewriting:
             if number is not None and other.shape == result.shape and (
                 other.strides == result.strides or result.dtype != other.dtype
             ):  # fmt: skip
-                line.args = (number, other) if i == 0 else (other, number)
+                line.take((number, other) if i == 0 else (other, number), line.options)
                 return
 
     # -- equal lines ---------------------------------------------------------------------------
 
     def is_known(self, line: Line) -> bool:
-        """Compute once what is computed twice: the same operation of the same variables. Outputs
-        of the program stay arrays of their own."""
+        """Eliminate a common subexpression: the same operation on the same variables. Outputs of
+        the program stay separate arrays."""
         for v in line.outputs:
             if v.root in self.output_roots:
                 return False
@@ -166,7 +172,8 @@ class Rewriting:
             self.new[result] = same
             return True
         if not line.operation.view:
-            line.operation, line.args, line.options = copies.clone, (same,), {}
+            line.operation = copies.clone
+            line.take((same,), {})
         return False
 
     def whole(self, line: Line) -> Var | None:
@@ -190,8 +197,6 @@ class Rewriting:
     def is_needless_copy(self, line: Line) -> bool:
         """Leave out copies: variables do not change, so that a copy is no other than what it is
         of. An output stays an array that nobody else has."""
-        if line.operation not in (copies.clone, IN_LAYOUT, IN_ROWS):
-            return False
         x, copy = line.args[0], line.outputs[0]
         if not isinstance(x, Var) or not _alike(x, copy):
             return False
@@ -206,7 +211,7 @@ class Rewriting:
         return True
 
     def hand_what_is_expanded(self, line: Line) -> None:
-        """Hand what is expanded to operations that expand their operands themselves."""
+        """Pass the unexpanded value to operations that broadcast their operands themselves."""
         for i, x in enumerate(line.args):
             before = self.made_by.get(x) if isinstance(x, Var) else None
             if before is None or before.operation is not linear.expand:
@@ -218,9 +223,10 @@ class Rewriting:
                 continue
             others = [y.shape for k, y in enumerate(line.args) if k != i and isinstance(y, Var)]
             if reduce(broadcast, others, small.shape) == line.outputs[0].shape:
-                line.args = (*line.args[:i], small, *line.args[i + 1 :])
+                line.take((*line.args[:i], small, *line.args[i + 1 :]), line.options)
 
 
+_COPIES = frozenset({copies.clone, IN_LAYOUT, IN_ROWS})
 _ARITHMETIC = ("add", "sub", "mul", "div", "eq", "ne", "lt", "le", "gt", "ge")
 
 
@@ -291,22 +297,34 @@ def name_results(program: Program) -> None:
     """Name what the user's lines assign as these do: the last result of ``h = f(x)`` is ``h``."""
     lines = [line for line in program.lines if line.place[0] is not None and line.outputs]
     runs = runs_of(lines)
-    places = [(runs[line], line.place[0], line_number(*line.place)) for line in lines]
-    for line, place, following in itertools.zip_longest(lines, places, places[1:]):
-        if not line.backward and place != following and not isinstance(line.operation, Control):
-            name_outputs(line, len(line.outputs) if line.several else 1)
+    names: dict[Any, list[str]] = {}  # a loop does a line of the user's again and again
+
+    def place(line: Line) -> tuple[Any, ...]:
+        return runs[line], line.place[0], line_number(*line.place)
+
+    for line, following in itertools.zip_longest(lines, lines[1:]):
+        if line.backward or isinstance(line.operation, Control):
+            continue
+        if following is None or place(line) != place(following):
+            if line.place not in names:
+                names[line.place] = names_at(*line.place)
+            name_outputs(line, len(line.outputs) if line.several else 1, names[line.place])
 
 
-def name_outputs(line: Line, count: int) -> None:
+def name_outputs(line: Line, count: int, names: list[str]) -> None:
     """Name the first so many outputs of a line as the user's line does, if it names as many."""
-    code, offset = line.place
-    if code is None:
-        return
-    text = linecache.getline(code.co_filename, line_number(code, offset))
+    if len(names) == count:
+        for v, name in zip(line.outputs, names, strict=False):
+            v.name = name or v.name
+
+
+def names_at(code: CodeType | None, offset: int) -> list[str]:
+    """The names that the user's line at a place assigns, or "" for what is no name for a
+    variable."""
+    text = ""
+    if code is not None:
+        text = linecache.getline(code.co_filename, line_number(code, offset))
     match = _ASSIGNMENT.match(text.strip())
     names = [] if match is None else [name.strip() for name in match[1].split(",")]
-    if len(names) != count:
-        return
-    for v, name in zip(line.outputs, names, strict=False):
-        if name.isidentifier() and name not in ("np", "_") and not keyword.iskeyword(name):
-            v.name = name
+    return ["" if name in ("np", "_") or keyword.iskeyword(name) or not name.isidentifier()
+            else name for name in names]  # fmt: skip

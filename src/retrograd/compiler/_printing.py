@@ -1,4 +1,4 @@
-"""A program as Python: the text that people read, and that runs."""
+"""Prints a program as Python code, which is also the code that runs."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from typing import Any
 
 from retrograd import arrays
 from retrograd.compiler._buffers import AUGMENTED, Plan
-from retrograd.compiler._code import ATOM, Code, dtype_text, unary
+from retrograd.compiler._code import SIGN, Code, dtype_text, unary
 from retrograd.compiler._code import binary as written
 from retrograd.compiler._control_lines import Control
 from retrograd.compiler._forms import FORMS
 from retrograd.compiler._names import Names
-from retrograd.compiler._program import Line, Program, Var
+from retrograd.compiler._program import Kernel, Line, Program, Var
 from retrograd.compiler._statements import WORTHWHILE, line_number
 from retrograd.compiler._tiles import TAKE_OUT, Tile
 from retrograd.ops._operation import Operation
@@ -57,7 +57,7 @@ def function_of(program: Program) -> tuple[Callable[..., Any], set[Var]]:
 
 
 class Text:
-    """The text of a program, and the objects that names in it stand for."""
+    """The text of a program, and the objects that its names refer to."""
 
     def __init__(self, program: Program) -> None:
         self.program = program
@@ -111,43 +111,41 @@ class Text:
         """The text of a line that is no part of another. Names that are not needed afterwards are
         free to be used again; large arrays are freed at once."""
         freed = self.plan.freed[line]
-        if isinstance(line.operation, Tile):
-            return self.tile(line, freed)
-        if isinstance(line.operation, Control):
-            return self.control(line, freed)
-        if line in self.plan.in_place:
-            return self.in_place(line, freed)
+        if isinstance(line.operation, Kernel):
+            if isinstance(line.operation, Tile):
+                return self.tile(line, freed)
+            if isinstance(line.operation, Control):
+                return self.control(line, freed)
+            if line in self.plan.in_place:
+                return self.in_place(line, freed)
         if line in self.plan.augmented:
             return self.augmented(line, freed)
-        expression = self.expression(line)
-        now = line.outputs
-        before = {v: self.variables[v] for v in freed if v not in now}
-        for v in before:
-            self.variables.free(v)
-        names = [self.variables.give(v) for v in line.outputs]
+        text = self.expression(line)
+        now, memory = line.outputs, self.plan.out.get(line)
+        large = []
+        for v in freed:
+            if v not in now:
+                name = self.variables.free(v)
+                if v.nbytes >= WORTHWHILE and v is not memory:
+                    large.append(name)
+        names = [self.variables.give(v) for v in now]
         for v in freed:
             if v in now:
                 self.variables.free(v)
-        memory = self.plan.out.get(line)
-        left = {v: name for v, name in before.items() if name not in names and v is not memory}
-        text: str = expression
         if line.several and line.operation.name != "put":
-            text = f"{', '.join(names)}{',' if len(names) == 1 else ''} = {expression}"
+            text = f"{', '.join(names)}{',' if len(names) == 1 else ''} = {text}"
         elif names:
-            text = f"{names[0]} = {expression}"
-        return [text, *self.deleted(left)]
+            text = f"{names[0]} = {text}"
+        return [text, *self.deleted([name for name in large if name not in names])]
 
-    def deleted(self, left: dict[Var, Code]) -> list[str]:
+    def deleted(self, large: list[str]) -> list[str]:
         """The statement that frees large arrays before their names are used again."""
-        large = [name for v, name in left.items() if v.nbytes >= WORTHWHILE]
         return [f"del {', '.join(large)}"] if large else []
 
     def freed(self, variables: Iterable[Var]) -> list[str]:
         """Let names of variables be used again; the statement that frees large arrays."""
-        left = {v: self.variables[v] for v in variables}
-        for v in left:
-            self.variables.free(v)
-        return self.deleted(left)
+        names = [(self.variables.free(v), v.nbytes) for v in variables]
+        return self.deleted([name for name, nbytes in names if nbytes >= WORTHWHILE])
 
     def augmented(self, line: Line, freed: list[Var]) -> list[str]:
         """``t += x``, where the memory of ``t`` is not needed any more."""
@@ -168,7 +166,7 @@ class Text:
                 continue
             name = self.variables.give(line.outputs[k])
             before += f"{name} = {self.named('copy', programs.copy_to_write)}({args[position]}); "
-            args[position] = Code(name)
+            args[position] = name
         named = [f"{name}={self.value(x)}" for name, x in line.options.items()]
         wanted = "put_into" if operation.name == "put" else operation.name
         call = f"{self.named(wanted, operation.forward)}({', '.join([*args, *named])})"
@@ -209,13 +207,13 @@ class Text:
 
     # -- expressions -------------------------------------------------------------------------
 
-    def expression(self, line: Line) -> Code:
+    def expression(self, line: Line) -> str:
         operation = line.operation
         name = operation.name
         if line in self.plan.out:
             args = [self.operand(x, self.plan.out[line]) for x in line.args]
             function = programs.name_of(programs.ufunc_of(operation.forward))
-            return Code(f"{function}({', '.join(args)}, out={self.value(self.plan.out[line])})")
+            return f"{function}({', '.join(args)}, out={self.value(self.plan.out[line])})"
         if not line.options and _is_operator(operation):
             if name in OPERATORS and len(line.args) == 2:
                 x, y = line.args
@@ -228,7 +226,7 @@ class Text:
         if text is not None:
             return text
         named = [f"{name}={self.value(x)}" for name, x in line.options.items()]
-        return Code(f"{self.called(line)}({', '.join([*args, *named])})")
+        return f"{self.called(line)}({', '.join([*args, *named])})"
 
     def called(self, line: Line) -> str:
         """The name of the function that a line calls."""
@@ -243,35 +241,35 @@ class Text:
 
     # -- values ------------------------------------------------------------------------------
 
-    def value(self, x: Any) -> Code:
+    def value(self, x: Any) -> str:
         if type(x) is Var:
             return self.variable(x)
         kind = type(x)
         if kind is tuple:
-            return Code(f"({', '.join(map(self.value, x))}{',' if len(x) == 1 else ''})")
+            return f"({', '.join(map(self.value, x))}{',' if len(x) == 1 else ''})"
         if kind is list:
-            return Code(f"[{', '.join(map(self.value, x))}]")
+            return f"[{', '.join(map(self.value, x))}]"
         if x is None or x is Ellipsis or kind in (bool, int, str):
             return _literal(x)
         if kind is float and math.isfinite(x):
             return _literal(x)
         if kind is slice:
-            return Code(f"slice({self.value(x.start)}, {self.value(x.stop)}, {self.value(x.step)})")
+            return f"slice({self.value(x.start)}, {self.value(x.stop)}, {self.value(x.step)})"
         if isinstance(x, programs.numpy.dtype):
-            return Code(f"np.dtype({x.name!r})")
-        return Code(self.named(getattr(x, "__name__", None) or kind.__name__.lower(), x))
+            return f"np.dtype({x.name!r})"
+        return self.named(getattr(x, "__name__", None) or kind.__name__.lower(), x)
 
-    def variable(self, var: Var) -> Code:
+    def variable(self, var: Var) -> str:
         if var.constant is not None:
             value = var.constant
             number = not isinstance(value, arrays.ndarray) and value.dtype.kind != "V"
             if number and programs.numpy.isfinite(value):
-                return Code(repr(value))
-            return Code(self.named(var.name, value))
+                return repr(value)
+            return self.named(var.name, value)
         inner = self.plan.statements.nested.get(var)
         return self.variables[var] if inner is None else self.expression(inner)
 
-    def operand(self, x: Any, other: Any) -> Code:
+    def operand(self, x: Any, other: Any) -> str:
         """An operand of arithmetic. A number beside an array is a constant of the array's dtype,
         which NumPy takes twice as fast as Python's own."""
         kind = type(x)
@@ -286,13 +284,13 @@ class Text:
                 return self.number(x.constant, x.dtype)
         return self.value(x)
 
-    def number(self, x: Any, dtype: Any) -> Code:
+    def number(self, x: Any, dtype: Any) -> str:
         """The name of a number as an array of no dimensions."""
         key = ("number", repr(float(x)), dtype)
         if key not in self._called:
             name = NUMBERS.get(repr(float(x)), "c")
             self._called[key] = self.named(name, programs.number(x, dtype))
-        return Code(self._called[key])
+        return self._called[key]
 
     def named(self, wanted: str, x: Any) -> str:
         """A name for an object of the program: the same one for the same object."""
@@ -340,7 +338,7 @@ class TileText(Text):
         if line.operation.name == "sigmoid":
             function = self.named("sigmoid_into", arrays.sigmoid_into)
             text = f"{function}({self.value(line.args[0])}, {name})"
-        elif line.operation in TAKE_OUT:
+        elif line.operation.name in TAKE_OUT:
             args = [self.value(x) for x in line.args]
             text = f"{self.called(line)}({', '.join(args)}, out={name})"
         elif function is None or line.options:
@@ -350,15 +348,15 @@ class TileText(Text):
             text = f"{function}({', '.join(args)}, out={name})"
         return [text, *self.freed(self.plan.freed[line])]
 
-    def deleted(self, left: dict[Var, Code]) -> list[str]:
+    def deleted(self, large: list[str]) -> list[str]:
         return []  # blocks are small
 
     def called(self, line: Line) -> str:
         function = line.operation.forward
         return programs.name_of(function) or self.named(line.operation.name, function)
 
-    def variable(self, var: Var) -> Code:
-        return Code(self.constants[var]) if var in self.constants else super().variable(var)
+    def variable(self, var: Var) -> str:
+        return self.constants[var] if var in self.constants else super().variable(var)
 
 
 def indented(lines: list[str]) -> list[str]:
@@ -426,8 +424,9 @@ def _is_constant_number(x: Any) -> bool:
     return isinstance(x, Var) and x.constant is not None and not x.shape
 
 
-def _literal(x: Any) -> Code:
-    return Code(repr(x), ATOM if not repr(x).startswith("-") else ATOM - 1)
+def _literal(x: Any) -> str:
+    text = repr(x)
+    return Code(text, SIGN) if text.startswith("-") else text
 
 
 def _is_large(var: Var) -> bool:

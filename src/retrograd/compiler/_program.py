@@ -1,4 +1,4 @@
-"""A program: operations in straight lines, as a function did them when it was traced.
+"""A program: the operations that a function ran when it was traced, in straight lines.
 
 This is all that passes, printers and backends know of a function:
 
@@ -62,7 +62,7 @@ def in_rows(x: Var) -> bool:
 
 
 class Kernel:
-    """A function of arrays that a line calls and that is no operation of the table.
+    """A function of arrays that a line calls and that is not an operation of the table.
 
     ``writes``: positions of arguments that the function overwrites. The line then gives a new
     variable for each of these, in this order, and after them one for each array that the function
@@ -129,7 +129,8 @@ class Line:
     """``outputs = operation(*args, **options)``."""
 
     __slots__ = (
-        "_inputs", "args", "backward", "operation", "options", "outputs", "place", "several",
+        "args", "backward", "effects", "inputs", "operation", "options", "outputs", "place",
+        "several", "writes",
     )  # fmt: skip
 
     def __init__(
@@ -138,28 +139,28 @@ class Line:
     ) -> None:  # fmt: skip
         self.outputs = outputs
         self.operation = operation
-        self.args = args
-        self.options = options
         self.several = several  # whether the operation gives a tuple
         self.place = place  # in the user's code
         self.backward = backward  # whether a backward pass did it
-        # The variables that it uses, and the arguments and options that they were found in.
-        self._inputs: tuple[Any, Any, list[Var]] = (None, None, [])
+        # The positions of arguments that the operation overwrites.
+        self.writes: tuple[int, ...] = operation.writes if isinstance(operation, Kernel) else ()
+        # Whether it does more than give its outputs, so that it may not be left out. An empty
+        # tuple, as of ``x.unbind()``, is an output too.
+        self.effects = bool(operation.random) or operation.batch == "random overwrite" or not (
+            outputs or several
+        )  # fmt: skip
+        self.take(args, options)
 
-    @property
-    def inputs(self) -> list[Var]:
-        """The variables that the line uses, as often as it does."""
-        args, options, results = self._inputs
-        if args is self.args and options is self.options:
-            return results
-        results = []
-        for x in (*self.args, *self.options.values()) if self.options else self.args:
+    def take(self, args: tuple[Any, ...], options: dict[str, Any]) -> None:
+        """Use other arguments and options."""
+        self.args = args
+        self.options = options
+        self.inputs: list[Var] = []  # the variables that the line uses, as often as it does
+        for x in (*args, *options.values()) if options else args:
             if type(x) is Var:
-                results.append(x)
+                self.inputs.append(x)
             elif type(x) in (list, tuple, dict):
-                results += variables(x)
-        self._inputs = (self.args, self.options, results)
-        return results
+                self.inputs += variables(x)
 
     @property
     def source(self) -> str | None:
@@ -171,25 +172,12 @@ class Line:
         """Whether it draws random numbers."""
         return bool(self.operation.random) or self.operation.batch == "random overwrite"
 
-    @property
-    def effects(self) -> bool:
-        """Whether it does more than give its outputs, so that it may not be left out. An empty
-        tuple, as of ``x.unbind()``, is an output too."""
-        operation = self.operation
-        return (
-            operation.random or operation.batch == "random overwrite"
-            or not (self.outputs or self.several)
-        )  # fmt: skip
-
-    @property
-    def writes(self) -> tuple[int, ...]:
-        """The positions of arguments that the operation overwrites."""
-        return self.operation.writes if isinstance(self.operation, Kernel) else ()
-
     def replaced(self, new: Callable[[Var], Any]) -> None:
         """Put other values in place of the variables that the line uses."""
-        self.args = tuple([mapped(x, new) for x in self.args])
-        self.options = {name: mapped(x, new) for name, x in self.options.items()}
+        self.take(
+            tuple([mapped(x, new) for x in self.args]),
+            {name: mapped(x, new) for name, x in self.options.items()},
+        )
 
     def rename(self, new: dict[Var, Var]) -> None:
         """Use other variables in place of some."""
@@ -202,10 +190,11 @@ class Program:
 
     ``updates`` says which inputs are state: what each is to hold afterwards, which is an output,
     too. Whoever runs the program may write it into the memory of the input. ``gradients`` says
-    which outputs are gradients of which inputs.
+    which outputs are gradients of which inputs. ``folded`` are the variables that have become
+    constants, and the roots that they had.
     """
 
-    __slots__ = ("gradients", "inputs", "lines", "name", "outputs", "updates")
+    __slots__ = ("folded", "gradients", "inputs", "lines", "name", "outputs", "updates")
 
     def __init__(
         self, name: str, inputs: Sequence[Var], lines: Sequence[Line], outputs: Sequence[Var],
@@ -213,6 +202,7 @@ class Program:
     ) -> None:  # fmt: skip
         self.updates = list(updates)
         self.gradients = list(gradients)
+        self.folded: dict[Var, Var] = {}
         self.name = name
         self.inputs = list(inputs)
         self.lines = list(lines)
@@ -227,8 +217,8 @@ class Program:
         return list(found)
 
     def run(self, *values: Any) -> tuple[Any, ...]:
-        """The outputs for arrays given as inputs, line by line. What this gives is what a program
-        means; compiled code must give the same."""
+        """Runs the program line by line and returns its outputs. This is the reference semantics:
+        compiled code must return the same."""
         known: dict[Var, Any] = dict(zip(self.inputs, values, strict=True))
 
         def value(v: Var) -> Any:

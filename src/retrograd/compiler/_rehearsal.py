@@ -1,4 +1,4 @@
-"""Rehearsals: what branches and bodies return, and what they have captured.
+"""Rehearsals: find what branches and loop bodies return and capture.
 
 In a rehearsal a function is run on its operands, and the lines that this writes are thrown away. An
 interceptor sees which tensors its operations use. Those that it did not make, and that have a
@@ -179,7 +179,7 @@ def at_bottom(x: Any) -> Any:
 
 
 def has_history(x: Any) -> bool:
-    """Whether a tensor, or a part of what it holds, requires grad."""
+    """Whether a tensor, or a part of its value, requires grad."""
     to_visit = [x]
     while to_visit:
         x = to_visit.pop()
@@ -254,7 +254,7 @@ def frozen(function: Any, known: dict[int, Any] | None = None) -> Any:
 
 
 class Closed:
-    """A function of tensors whose last arguments stand for what it captured."""
+    """A function of tensors whose last arguments replace the tensors it captured."""
 
     def __init__(self, function: Fn, shape: Shape, captured: Sequence[Any]) -> None:
         self.function = function

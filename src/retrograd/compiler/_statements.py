@@ -9,12 +9,11 @@ from __future__ import annotations
 
 import functools
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from retrograd import _source
 from retrograd.compiler._control_lines import Branch
 from retrograd.compiler._program import Line, Program, Var
-from retrograd.compiler._tiles import Tile
 
 MOST_OPERATIONS = 5  # in one statement
 MOST_NESTED = 10  # lines inside of each other, views included: a reader can follow no more
@@ -32,53 +31,49 @@ def is_temporary(var: Var) -> bool:
 class Statements:
     """The statements of a program, in order, and the lines that are nested in others."""
 
-    def __init__(self, program: Program, lines: Iterable[Line]) -> None:
-        lines = list(lines)
+    def __init__(self, program: Program, lines: Sequence[Line]) -> None:
         self.nested: dict[Var, Line] = {}
-        self._sizes: dict[Line, int] = {}
-        depths: dict[Line, int] = {}
-        made_by = {v: line for line in lines for v in line.outputs}
-        inputs = {line: line.inputs for line in lines}
-        uses = Counter([v for line in lines for v in inputs[line]])
+        # The variables that a line names: those of the lines inside of it, too.
+        self.inputs: dict[Line, list[Var]] = {}
+        sizes: dict[Line, tuple[int, int]] = {}  # operations, and lines inside of each other
+        uses = Counter([v for line in lines for v in line.inputs])
         uses.update(program.outputs)
         runs = runs_of(lines)
+        may_nest: dict[Var, Line] = {}
         for line in lines:
             size, depth = (0 if line.operation.view else 1), 1
-            written = [line.args[position] for position in line.writes]
-            outermost = inputs[line]
-            if isinstance(line.operation, Branch):
-                outermost = [v for v in line.args[:1] if isinstance(v, Var)]
-            elif line.several or isinstance(line.operation, Tile):
-                outermost = []  # it names all of them, and maybe several times
+            outermost = self.inputs[line] = line.inputs
+            if line.several:  # it names all of them, and maybe several times
+                first = line.args[:1] if isinstance(line.operation, Branch) else ()
+                outermost = [v for v in first if isinstance(v, Var)]
             for v in outermost:
-                inner = made_by.get(v)
-                if inner is None or uses[v] > 1 or v in written or not nests(inner):
+                inner = may_nest.get(v)
+                if inner is None or (line.writes and v in [line.args[i] for i in line.writes]):
                     continue
                 if runs[inner] != runs[line] and not inner.operation.view:
                     continue
-                if size + self._sizes[inner] <= MOST_OPERATIONS and depths[inner] < MOST_NESTED:
-                    size += self._sizes[inner]
-                    depth = max(depth, depths[inner] + 1)
+                inner_size, inner_depth = sizes[inner]
+                if size + inner_size <= MOST_OPERATIONS and inner_depth < MOST_NESTED:
+                    size += inner_size
+                    depth = max(depth, inner_depth + 1)
                     self.nested[v] = inner
-            self._sizes[line], depths[line] = size, depth
+            if depth > 1:
+                self.inputs[line] = [
+                    x
+                    for v in line.inputs
+                    for x in (self.inputs[self.nested[v]] if v in self.nested else (v,))
+                ]
+            sizes[line] = size, depth
+            if len(line.outputs) == 1 and uses[line.outputs[0]] == 1 and nests(line):
+                may_nest[line.outputs[0]] = line
         inside = set(self.nested.values())
         self.lines = [line for line in lines if line not in inside]
 
-    def inputs(self, line: Line) -> list[Var]:
-        """The variables that a statement names: those of the lines inside of it, too."""
-        results: list[Var] = []
-        for v in line.inputs:
-            inner = self.nested.get(v)
-            if inner is None:
-                results.append(v)
-            else:
-                results += self.inputs(inner)
-        return results
-
 
 def nests(line: Line) -> bool:
-    """Whether a line may be written inside of one that comes from the same line of the user's."""
-    if line.several or line.effects or line.writes or len(line.outputs) != 1:
+    """Whether a line with one output may be written inside of one that comes from the same line of
+    the user's."""
+    if line.several or line.effects or line.writes:
         return False
     result = line.outputs[0]
     return is_temporary(result) and (line.operation.view or result.nbytes < WORTHWHILE)
@@ -88,16 +83,19 @@ def runs_of(lines: Iterable[Line]) -> dict[Line, int]:
     """Lines by number: the same one for lines that follow each other and come from one run of a
     line of the user's. (Views do not count, since they take no time.)"""
     results: dict[Line, int] = {}
-    number, place, before = 0, None, 0
+    number, place, backward = 0, None, None
+    before: _source.Place = (None, 0)
     for line in lines:
-        code, offset = line.place
         if not line.operation.view:
-            here = (code, code and line_number(code, offset), line.backward)
-            # In a loop a line comes again: from its first instruction on, or from its last if
-            # backward.
-            again = offset > before if line.backward else offset < before
-            if here != place or again:
-                number, place = number + 1, here
-            before = offset
+            code, offset = line.place
+            if code is not before[0] or offset != before[1] or line.backward is not backward:
+                backward = line.backward
+                here = (code, code and line_number(code, offset), backward)
+                # In a loop a line comes again: from its first instruction on, or from its last if
+                # backward.
+                again = offset > before[1] if backward else offset < before[1]
+                if here != place or again:
+                    number, place = number + 1, here
+                before = line.place
         results[line] = number
     return results

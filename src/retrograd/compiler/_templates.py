@@ -3,26 +3,27 @@ gives and from the tensors that are known."""
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
+from retrograd._records import Record
 from retrograd.compiler._program import Program, Var
 from retrograd.compiler._watching import Held
 
 
-class Known(NamedTuple):
+class Known(Record):
     """A tensor that the function was given or can see, by its number."""
 
     number: int
 
 
-class Part(NamedTuple):
+class Part(Record):
     """A tensor in the memory of another: of a known one, or of a result."""
 
     of: Any  # Known or New
     steps: tuple[Any, ...]
 
 
-class New(NamedTuple):
+class New(Record):
     """A new tensor: which output of the program it holds, and whether it has a history."""
 
     output: int
@@ -30,20 +31,26 @@ class New(NamedTuple):
     requires_grad: bool = False  # a leaf that does
 
 
-class Fixed(NamedTuple):
+class Fixed(Record):
     """A Python value, the same in each run."""
 
     value: Any
 
 
-class Nest(NamedTuple):
-    """A container of templates."""
+class Same(Record):
+    """A container that the function was given or can see, by its name in the comparing function."""
+
+    local: str
+
+
+class Nest(Record):
+    """A new container of templates."""
 
     leaves: list[Any]
     shape: Any
 
 
-class Change(NamedTuple):
+class Change(Record):
     """An entry of a container that is set: ``key`` is None for a cell and for ``.grad``."""
 
     held: Held
@@ -52,13 +59,13 @@ class Change(NamedTuple):
 
     def alone(self) -> Change:
         """The same without what the container was and held."""
-        return self._replace(held=Held(self.held.kind, None, None, self.held.local))
+        return self.replaced(held=Held(self.held.kind, None, None, self.held.local))
 
 
 REMOVED = object()
 
 
-class Pull(NamedTuple):
+class Pull(Record):
     """How gradients of recorded results are computed: by a second program."""
 
     program: Program | None  # None if they cannot be

@@ -15,9 +15,9 @@ are.
 
 from __future__ import annotations
 
+import functools
 import math
 from collections import Counter
-from typing import Any
 
 from retrograd import arrays
 from retrograd.compiler._program import Kernel, Line, Program, Var, in_rows
@@ -81,7 +81,7 @@ def fuse_cross_entropy(program: Program) -> None:
         from retrograd.ops.networks.classification import cross_entropy_backward
 
         line.operation = Kernel("cross_entropy_backward", cross_entropy_backward)
-        line.args, line.options = before.args, before.options
+        line.take(before.args, before.options)
         left_out.add(before)
     program.lines = [line for line in program.lines if line not in left_out]
 
@@ -109,7 +109,7 @@ def shared_steps(group: list[Line]) -> list[Line]:
         ):  # fmt: skip
             lines.append(line)
             continue
-        (to_divisor, to_gradient), x = SHARED[activation], line.args[-1]
+        (to_divisor, to_gradient), x = _shared(activation), line.args[-1]
         rest = (False, line.place, line.backward)
         if key not in divisors:
             divisors[key] = Var("t", x)
@@ -127,22 +127,21 @@ def _is_exact(line: Line) -> bool:
     return approximate == "none" and bool(line.outputs[0].dtype == arrays.float32)
 
 
-def _shared(name: str, divisor: Any, gradient: Any) -> tuple[Kernel, Kernel]:
-    return Kernel(f"{name}_divisor", divisor), Kernel(f"{name}_backward_of", gradient)
+@functools.cache
+def _shared(activation: str) -> tuple[Kernel, Kernel]:
+    """What an activation divides its operand by, and its gradient from that."""
+    names = (f"{activation}_divisor", f"{activation}_backward_of")
+    divisor, gradient = [Kernel(name, getattr(arrays.networks, name)) for name in names]
+    return divisor, gradient
 
 
-networks = arrays.networks
-# What an activation divides its operand by, and its gradient from that.
-SHARED = {
-    "gelu": _shared("gelu", networks.gelu_divisor, networks.gelu_backward_of),
-    "silu": _shared("silu", networks.silu_divisor, networks.silu_backward_of),
-}
-TAKE_OUT = frozenset(gradient for _, gradient in SHARED.values())  # kernels that take ``out=``
+SHARED = ("gelu", "silu")
+TAKE_OUT = frozenset({f"{name}_backward_of" for name in SHARED})  # kernels that take ``out=``
 
 
 class Grouping:
-    """A walk through a program that collects lines for the next tile. What does not depend on them
-    goes before the tile, and what does goes after it."""
+    """Collects lines of a program for the next tile. Lines that do not depend on them go before the
+    tile, dependent ones after it."""
 
     def __init__(self, program: Program) -> None:
         self.lines: list[Line] = []
@@ -184,7 +183,7 @@ class Grouping:
         self.inside, self.after = set(), set()
 
     def tile(self, group: list[Line]) -> Line:
-        """The line that stands for a group."""
+        """The line that replaces a group."""
         made = {v for line in group for v in line.outputs}
         given = list(dict.fromkeys(v for line in group for v in line.inputs if v not in made))
         lines = set(group)

@@ -1,4 +1,4 @@
-"""One traced run of a function: what it gave, what it changed, and the program that does the same.
+"""One traced run of a function: its results, its side effects, and its program.
 
 Arguments and all tensors that the function can see hold traced values while it runs, and their own
 arrays again afterwards. What the run changed is found by comparing with what was there before.
@@ -25,11 +25,11 @@ from retrograd.autograd._wrap import SPARSE, wrap
 from retrograd.autograd.grad_mode import enable_grad
 from retrograd.compiler._changing import RandomState
 from retrograd.compiler._program import IN_LAYOUT, Line, Program, Var
-from retrograd.compiler._templates import REMOVED, Change, Fixed, Known, Nest, New, Part, Pull
+from retrograd.compiler._templates import REMOVED, Change, Fixed, Known, Nest, New, Part, Pull, Same
 from retrograd.compiler._traced import Memory, Traced
 from retrograd.compiler._tracing import TraceLevel
 from retrograd.compiler._watching import PLAIN, Held, Watch, apart_in_memory
-from retrograd.func._trees import flatten, is_nest
+from retrograd.func._trees import flatten, is_nest, taken_apart
 from retrograd.ops import copies
 from retrograd.tensor._tensor import Tensor
 
@@ -63,7 +63,7 @@ class Trace:
         self.begin()
 
     def begin(self) -> None:
-        """Begin to describe what the run gave and changed."""
+        """Start to describe the results and side effects of the run."""
         self.outputs: list[Var] = []
         self.values: list[Any] = []  # what the run gave for the outputs
         self._roots: set[Var] = set()
@@ -76,6 +76,7 @@ class Trace:
         self.flags: list[tuple[int, bool]] = []  # known tensor, requires_grad
         self.changes: list[Change] = []
         self.result: Any = None  # a template
+        self.shown: dict[str, Any] = {}  # containers from outside that templates name, by name
         self.recorded: list[tuple[Any, int]] = []  # results with a history, and their outputs
         self._concrete: list[tuple[Any, Any]] = []  # tensors, and the arrays that they get
 
@@ -102,6 +103,8 @@ class Trace:
             self.settle()  # again: an interrupt may have ended the first
             raise
         self.find_reason(foreign.drawn_from(), result)
+        if not any([line.draws for line in self.level.lines]):
+            generators = []  # which other threads may be drawing from
         self._generators = (generators, states, [g.saved() for g in generators])
         return result
 
@@ -181,9 +184,12 @@ class Trace:
             return self.tensor_template(x)
         if type(x) in PLAIN:
             return Fixed(x)
+        local = self.watch.local_of(x)
+        if local is not None:
+            self.shown[local] = x
+            return Same(local)
         if is_nest(x):
-            leaves, shape = flatten(x)
-            return Nest([self.template(leaf, what) for leaf in leaves], shape)
+            return self.nest(x, what)
         if id(x) in self.watch._seen or isinstance(x, (type, arrays.dtypes.dtype)):
             return Fixed(x)
         if type(x).__module__.split(".")[0] == "retrograd" and (
@@ -193,6 +199,11 @@ class Trace:
         if self.level.looked is None:
             self.level.look(f"a new {type(x).__name__} that is part of {what}")
         return Fixed(x)
+
+    def nest(self, x: Any, what: str) -> Nest:
+        """How to make a container with the same contents."""
+        members, shape = taken_apart(x)
+        return Nest([self.template(member, what) for member in members], shape)
 
     def tensor_template(self, x: Any) -> Any:
         number = self.watch._numbers.get(id(x))
@@ -246,7 +257,7 @@ class Trace:
         return {id(template): x for template, x in pairs if isinstance(template, Part)}
 
     def owned(self, data: Traced, like: Traced | None = None) -> tuple[Var, Any]:
-        """A variable, and an array, that nobody else has; in the layout of ``like``."""
+        """A variable and an array that nothing else refers to, in the layout of ``like``."""
         var, value = data.var, data.value
         fits = like is None or not isinstance(value, arrays.ndarray) or (
             value.strides == like.value.strides
@@ -278,7 +289,7 @@ class Trace:
     # -- changes -------------------------------------------------------------------------------
 
     def compare(self, held: Held) -> None:
-        """Note what of a container has changed."""
+        """Record the changes of a container."""
         if held.kind == "grad":
             return
         if held.kind == "cell":
@@ -296,6 +307,11 @@ class Trace:
             now = {n: x for n, x in held.container.items() if n in old or n in known}
             self.compare_items(held, old, now)
             return
+        if held.kind == "slots":
+            now = {n: getattr(held.container, n) for n in held.contents[1]
+                   if hasattr(held.container, n)}  # fmt: skip
+            self.compare_items(held, held.contents[0], now)
+            return
         if held.kind == "attributes":
             attributes = vars(held.container)
             now = {n: attributes[n] for n in held.contents if n in attributes}
@@ -306,9 +322,13 @@ class Trace:
                 a is b for a, b in zip(held.container, held.contents, strict=True)
             )
             if not same:
-                self.changes.append(
-                    Change(held, slice(None), self.template(held.container, "a captured list"))
-                )
+                new = self.nest(held.container, "a captured list")
+                self.changes.append(Change(held, slice(None), new))
+            return
+        if isinstance(held.container, set):
+            if held.container != held.contents:
+                new = self.nest(sorted(held.container, key=repr), "a captured set")
+                self.changes.append(Change(held, None, new))
             return
         self.compare_items(held, held.contents, held.container)
 
@@ -353,9 +373,8 @@ class Trace:
         traced, data = self.traced[i], tensor._data
         if tensor._node is not None:
             raise RuntimeError(
-                "compile: the function writes a value that has a history over a tensor from "
-                "outside, which then would have that history. Write under torch.no_grad(), or "
-                "return the new value."
+                "compile: the function writes a value with a history to a captured tensor. Write "
+                "under torch.no_grad(), or return the new value."
             )
         if tensor.requires_grad != self.required[i]:
             self.flags.append((i, tensor.requires_grad))
@@ -369,7 +388,8 @@ class Trace:
     # -- derivatives from outside ----------------------------------------------------------------
 
     def differentiate(self) -> None:
-        """The program that takes gradients of results to gradients of what requires grad."""
+        """The program that maps gradients of results to gradients of the inputs that require
+        grad."""
         level = self.level
         start = len(level.lines)
         numbers = [i for i, x in enumerate(self.watch.tensors) if x.requires_grad]
@@ -378,6 +398,7 @@ class Trace:
             data = x._data
             one = arrays.zeros(data.shape, data.dtype)
             given.append(level.given(one, f"g{output}"))
+        level.explains = False  # of an error, the message is kept
         try:
             with enable_grad():
                 found = grad(
@@ -388,6 +409,8 @@ class Trace:
             del level.lines[start:]
             self.pull = Pull(None, [], numbers, [], str(error))
             return
+        finally:
+            level.explains = True
         lines = level.lines[start:]
         del level.lines[start:]
         outputs: list[Var] = []
@@ -412,24 +435,24 @@ class Trace:
         if level.looked is not None:
             how, place = level.looked
             if "random generator" in how:
-                text = f"it changes what the program would depend on: {how}. Do that outside."
+                text = f"it changes state that the program depends on: {how}. Do that outside."
             elif how.startswith("a new "):
                 text = (
-                    f"no program makes {how}. Return, and store, tensors, numbers, and lists, "
-                    "tuples and dicts of them."
+                    f"a program cannot create {how}. Return and store only tensors, numbers, and "
+                    "lists, tuples and dicts of them."
                 )
             elif how.startswith("control flow: "):
-                text = f"no line of it can be {how.removeprefix('control flow: ')}."
+                text = f"it contains {how.removeprefix('control flow: ')}."
             else:
                 text = (
-                    f"what it does depends on values of tensors, which it looks at by {how}. Use "
-                    "torch.where() to choose between values, torch.cond() to choose what to do, or "
-                    "look at them outside of the function."
+                    f"it depends on the values of tensors, which it reads with {how}. Use "
+                    "torch.where() to select values, torch.cond() to select a branch, or read the "
+                    "values outside of the function."
                 )
             self.reason = (text, place)
         elif drawn_from is not None:
             self.reason = (
-                f"it draws numbers from {drawn_from}, which are others at each call. Use "
+                f"it draws numbers from {drawn_from}, which differ in each call. Use "
                 "torch.rand(), or pass them as arguments.", None,
             )  # fmt: skip
         elif not apart_in_memory([t.memory.value for t in self.traced],
@@ -488,13 +511,10 @@ class Trace:
         return Program(self.name, self.inputs, self.level.lines, outputs, updates, gradients)
 
     def verify(self, entry: Any) -> None:
-        """Run the program on what was there before, and compare with what the function gave: an
-        operation may have done something that no program shows."""
+        """Run the program on the state before the call, and compare with the results of the
+        function: there may have been a side effect that was not traced."""
         generators, states, after = self._generators
-        if not any(line.draws for line in entry.program.lines):
-            generators = []  # which other threads may be drawing from
-        states, after = states[: len(generators)], after[: len(generators)]
-        for g, state in zip(generators, states, strict=True):
+        for g, state in zip(generators, states, strict=False):
             g.restore(state)
         before = [arrays.writable(arrays.copy(self.before[i])) for i in entry.positions]
         found = entry.meaning(*before)

@@ -1,4 +1,4 @@
-"""Traced values: arrays, and the variables of a program that stand for them.
+"""Traced values: arrays, with the program variables that represent them.
 
 Values of a program do not change, and memory does. ``Memory`` is some memory and the variable that
 stands for its present contents; a traced value is a part of it, by the views that lead there. After
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
 
 class Memory:
-    """Memory that traced values lie in: the variable of what it holds, and how often that has
-    changed."""
+    """The memory of traced values: the variable of its current contents, and a counter of
+    writes."""
 
     __slots__ = ("block", "shared", "value", "var", "version")
 
@@ -34,7 +34,7 @@ class Memory:
 
 
 class Traced(Lifted):
-    """An array, and the variable of the program that stands for it."""
+    """An array, and the program variable that represents it."""
 
     __slots__ = ("_var", "bare_dtype", "has_history", "memory", "seen", "steps", "value")
 
@@ -57,7 +57,7 @@ class Traced(Lifted):
 
     @property
     def var(self) -> Var:
-        """The variable that stands for what the value is now."""
+        """The variable of the current value."""
         memory = self.memory
         if self.seen != memory.version:
             var, value = memory.var, memory.value
@@ -120,8 +120,8 @@ class Traced(Lifted):
         elif self.has_history:
             raise RuntimeError(
                 "compile: a function that can see this tensor is being traced in another thread. "
-                "Until that is done no other thread can use it, because its history is hidden. "
-                "Call the compiled function once before other threads work with its tensors."
+                "No other thread can use it until tracing ends. Call the compiled function once "
+                "before you start other threads that use its tensors."
             )
         return self.value
 

@@ -1,4 +1,4 @@
-"""Tracing: a level, as those of transforms are, that writes every operation down.
+"""Tracing: a level, like those of transforms, that records every operation.
 
 A function is traced by running it once, on its real values: what it gives and what it changes is
 what an eager call would have. A traced value is an array and the variable of the program that
@@ -13,6 +13,7 @@ from typing import Any, ClassVar
 
 from retrograd import arrays
 from retrograd._modes import modes
+from retrograd._source import user_place
 from retrograd.autograd._levels import as_tensor
 from retrograd.compiler._program import PUT, Kernel, Line, Step, Var, variables
 from retrograd.compiler._traced import Traced
@@ -153,21 +154,30 @@ class TraceLevel(ProgramWriter):
             whole: Traced = self.run(operation, tuple(args), options)
             return whole
         parts, values = [], []
+        lines = self.lines
         for x in args:
             if type(x) is Traced and x.level is self:
-                parts.append(x.var)
+                memory = x.memory
+                known = x.seen == memory.version and memory.block is lines
+                parts.append(x._var if known else x.var)
                 values.append(x.value)
             else:
                 part, value = self.known(x)
                 parts.append(part)
                 values.append(value)
         y = operation.forward(*values, **options)
-        if type(y) is arrays.ndarray and (y.base is not None or any([y is x for x in values])):
-            result = self.result(operation, y, args, values)
+        new = type(y) is not arrays.ndarray or y.base is None
+        for value in values:
+            new = new and value is not y
+        if new:
+            self._count += 1
+            result = Traced(self, y, Var(f"t{self._count}", y))
         else:
-            result = Traced(self, y, self.variable(y))
-        self.lines.append(Line((result._var,), operation, tuple(parts), options, False,
-                               self.place(2), bool(modes.frame.tasks)))  # fmt: skip
+            result = self.result(operation, y, args, values)
+        node = self.node
+        place = user_place(2) if node is None or node.code is None else (node.code, node.lasti)
+        lines.append(Line((result._var,), operation, tuple(parts), options, False, place,
+                          bool(modes.frame.tasks)))  # fmt: skip
         return result
 
     def check_size(self, operation: Any, args: Sequence[Any], options: dict[str, Any]) -> None:
@@ -180,7 +190,7 @@ class TraceLevel(ProgramWriter):
             return
         if not self.are_constant(deciding):
             word = "indexing with a mask" if operation.name == "index" else f"{operation.name}()"
-            self.look(f"{word}, which gives as many elements as they say")
+            self.look(f"{word}, whose result size depends on them")
 
     def are_constant(self, found: list[Var]) -> bool:
         """Whether variables are computed from constants alone, and are the same in every run."""

@@ -1,4 +1,4 @@
-"""What a function can see besides its arguments, and how to notice that it has changed.
+"""Guards: the state that a function can reach, and the check that it is unchanged.
 
 A function sees what its closure, its globals, its defaults and the object that it is a method of
 refer to, and what these hold in turn: modules and their parameters and buffers, optimizers and
@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import dis
 import functools
+import itertools
 import math
 import sys
 import types
@@ -26,7 +27,7 @@ from retrograd._source import is_own
 from retrograd.arrays._generator import Generator
 from retrograd.autograd._wrap import SPARSE
 from retrograd.compiler._changing import asked_for, computes_only, effect_in
-from retrograd.func._trees import Shape
+from retrograd.func._trees import Shape, is_nest
 from retrograd.ops._lifted import device_value
 from retrograd.tensor._tensor import Tensor
 
@@ -39,11 +40,17 @@ _EMPTY = types.CellType()
 _FUNCTIONS = (types.BuiltinFunctionType, types.MethodDescriptorType, types.WrapperDescriptorType)
 
 
-class Held:
-    """A container that was gone through: how the comparing function calls it, and what was in it.
+class Condition(str):
+    """What must hold for a program to be used, as text."""
 
-    ``kind`` says how entries are set: "items" (of a dict or a list), "cell" or "grad" (of a
-    tensor, which is the container then).
+    __slots__ = ()
+
+
+class Held:
+    """A container that was searched: its name in the guard function, and its contents.
+
+    ``kind`` says how entries are set: "items" (of a dict or a list), "set", "slots" (of an
+    object), "cell" or "grad" (of a tensor, which is the container then).
     """
 
     __slots__ = ("container", "contents", "kind", "local")
@@ -129,7 +136,7 @@ class Watch:
         return name
 
     def _require(self, condition: str) -> None:
-        self.lines.append(f"if not ({condition}): return None")
+        self.lines.append(Condition(condition))
 
     # -- one value -----------------------------------------------------------------------------
 
@@ -144,9 +151,7 @@ class Watch:
         elif kind in (list, tuple) or kind in DICTS or isinstance(x, tuple):
             self._look_at_container(x, expression, path, argument)
         elif isinstance(x, (set, frozenset)):
-            if not all(type(part) in PLAIN for part in x):
-                self.problem = f"{path or 'the function'} refers to a set of objects"
-            self._require(f"{expression} == {self._object(kind(x))}")
+            self._look_at_set(x, expression, path)
         elif isinstance(x, (dict, list, deque)):
             self.problem = f"{path or 'the function'} refers to a {kind.__name__}"
         elif hasattr(kind, "_has_sparse_gradients") and x._has_sparse_gradients():
@@ -156,31 +161,54 @@ class Watch:
                 self._require(f"{expression} is {self._object(x)}")
             self._look_into(x, path)
 
+    def _look_at_set(self, x: Any, expression: str, path: str) -> None:
+        if not all(type(part) in PLAIN for part in x):
+            self.problem = f"{path or 'the function'} refers to a set of objects"
+        known = self._seen.get(id(x))
+        if known is not None:
+            self._require(f"{expression} is {known}")
+            return
+        local = self._seen[id(x)] = self._local(expression)
+        self._kept.append(x)
+        contents = type(x)(x)
+        self._require(f"type({local}) is {self._object(type(x))}")
+        self._require(f"{local} == {self._object(contents)}")
+        if isinstance(x, set) and x is not switch.active:  # which tracing itself changes
+            self.held.append(Held("set", x, contents, local))
+
+    def local_of(self, x: Any) -> str | None:
+        """The name, in the comparing function, of a container that was gone through."""
+        local = self._seen.get(id(x), "?")
+        is_container = is_nest(x) or isinstance(x, (set, frozenset))
+        return local if is_container and local not in ("?", "args", "named") else None
+
     def _look_at_number_of_group(self, x: float, expression: str) -> None:
         """A number of an optimizer: what matters is whether it is zero."""
         local = self._local(expression)
-        self._exact[len(self.lines)] = f"if {local} != {x!r}: return None"
+        self._exact[len(self.lines)] = Condition(f"{local} == {x!r}")
         self._require(f"type({local}) is float and bool({local}) is {bool(x)}")
 
     def _look_at_plain(self, x: Any, expression: str) -> None:
-        local = self._local(expression)
         kind = type(x)
         if x is None or kind is bool or x is Ellipsis:
-            self._require(f"{local} is {x!r}")
-        elif kind in (int, str, bytes):
-            self._require(f"type({local}) is {kind.__name__} and {local} == {x!r}")
-        elif kind is float and math.isfinite(x) and x:
-            self._require(f"type({local}) is float and {local} == {x!r}")
-        else:  # zeros have a sign, and what is no number equals nothing
-            self._require(f"type({local}) is {kind.__name__} and repr({local}) == {repr(x)!r}")
+            self._require(f"{expression} is {x!r}")
+            return
+        local = f"v{len(self.lines)}"
+        same = f"{local} == {x!r}"
+        if kind is complex or (kind is float and not (math.isfinite(x) and x)):
+            # Zeros have a sign, and what is no number equals nothing.
+            same = f"repr({local}) == {repr(x)!r}"
+        self._require(f"type({local} := {expression}) is {kind.__name__} and {same}")
 
     def _look_at_tensor(self, x: Any, expression: str, path: str, argument: bool) -> None:
         known = self._numbers.get(id(x))
         if known is not None:
             self._require(f"{expression} is {self.locals[known]}")
             return
-        local = self._local(expression)
         number = self._numbers[id(x)] = len(self.tensors)
+        local = f"v{len(self.lines)}"
+        self.lines.append(f"{local} = {expression}; d{number} = {local}._data; "
+                          f"m{number} = {local}._meta")  # fmt: skip
         self.tensors.append(x)
         self.names.append(path)
         self.lines_of_tensors.append(expression)
@@ -192,7 +220,6 @@ class Watch:
             return
         kind = "Tensor" if type(x) is Tensor else self._object(type(x))
         self._require(f"type({local}) is {kind}")
-        self.lines.append(f"d{number} = {local}._data; m{number} = {local}._meta")
         strides = f" and d{number}.strides == {data.strides}" if data.ndim else ""
         if not arrays.is_raw(data):
             self.on_device.add(number)
@@ -333,7 +360,15 @@ class Watch:
                 at = path if key in ("_parameters", "_buffers", "_modules") else _joined(path, key)
                 self._visit(value, f"{local}[{key!r}]", at, False)
         for kind in type(x).__mro__:
-            for slot in _slots(kind):
+            slots = list(_slots(kind))
+            if slots and kind.__module__.split(".")[0] != "retrograd":
+                local = self._object(x)
+                values = {slot: getattr(x, slot) for slot in slots if hasattr(x, slot)}
+                self.held.append(Held("slots", x, (values, slots), local))
+                for slot in slots:
+                    if slot not in values:
+                        self._require(f"not hasattr({local}, {slot!r})")
+            for slot in slots:
                 if hasattr(x, slot):
                     self._visit(getattr(x, slot), f"{self._object(x)}.{slot}",
                                 _joined(path, slot), False)  # fmt: skip
@@ -430,18 +465,26 @@ class Watch:
 
     # -- the comparing function ------------------------------------------------------------------
 
-    def checker(
-        self, data: list[int], needed: list[str], written: list[int], overwritten: list[int],
-        exact: bool,
+    def guarded(
+        self, name: str, then: Sequence[str], written: list[int], overwritten: list[int],
+        exact: bool, others: dict[str, Any],
     ) -> Callable[..., Any]:  # fmt: skip
-        """The function of the arguments that returns the arrays of some tensors and the objects of
-        some local names, or None if anything has changed. ``written``: tensors that must not share
-        memory with others. ``overwritten``: those whose arrays must be writable. ``exact``: numbers
-        of optimizers must be the same, too."""
-        lines = list(self.lines)
+        """A function of ``args`` and ``named`` that returns ``missed`` if anything has changed, and
+        does the lines ``then`` if not. These know the tensors as ``self.locals`` calls them and
+        their arrays as ``d0``, ``d1``, and the names of ``others``. ``written``: tensors that must
+        not share memory with others. ``overwritten``: those whose arrays must be writable.
+        ``exact``: numbers of optimizers must be the same, too."""
+        every_line = list(self.lines)
         if exact or "param_groups" in self._names:
             for number, line in self._exact.items():
-                lines[number] = line
+                every_line[number] = line
+        lines = []
+        for together, some in itertools.groupby(every_line, lambda line: type(line) is Condition):
+            if together:  # in one statement, which Python compiles in less time than several
+                conditions = " and ".join([f"({x})" if " or " in x else x for x in some])
+                lines.append(f"if not ({conditions}): return missed")
+            else:
+                lines += some
         if written and len(self.tensors) > 1:
             every = ", ".join(f"d{i}" for i in range(len(self.tensors)))
             memories = ", ".join(
@@ -450,21 +493,19 @@ class Watch:
                 for i in range(len(self.tensors))
             )  # fmt: skip
             lines.append(f"if len({{{memories}}}) != {len(self.tensors)} and "
-                         f"not apart(({every}), {written}): return None")  # fmt: skip
+                         f"not apart(({every}), {written}): return missed")  # fmt: skip
         lines += [f"d{i} = {self.locals[i]}._data = writable(d{i})" for i in overwritten]
-        body = "\n".join(f"        {line}" for line in lines)
-        given = "".join(f"d{i}, " for i in data)
-        found = "".join(f"{name}, " for name in needed)
+        body = "\n        ".join(lines)
         text = (
-            f"def check(args, named):\n    try:\n{body}\n        return ({given}), ({found})\n"
+            f"def {name}(args, named):\n    try:\n        {body}\n"
             "    except (KeyError, IndexError, AttributeError, TypeError, ValueError):\n"
-            "        return None\n"
+            "        return missed\n    " + "\n    ".join(then)
         )
         names = {**self.objects, "apart": apart_in_memory, "writable": arrays.writable,
-                 "memory_of": arrays.programs.memory_of}  # fmt: skip
+                 "memory_of": arrays.programs.memory_of, **others}  # fmt: skip
         exec(compile(text, "<guards>", "exec"), names)
-        check: Callable[..., Any] = names["check"]
-        return check
+        function: Callable[..., Any] = names[name]
+        return function
 
 
 _ANY_NAME = {"getattr", "setattr", "hasattr", "delattr", "vars", "__dict__", "__getattr__"}

@@ -1,4 +1,4 @@
-"""Writing a program down: its lines, its variables, and the user's code that they come from.
+"""Writes the lines and variables of a program, with the user's code they come from.
 
 ``ProgramWriter`` is the half of tracing that knows nothing of operations; ``_tracing.TraceLevel``
 is the other half.
@@ -51,6 +51,7 @@ class ProgramWriter(Level):
         "_count",
         "checked",
         "checking",
+        "explains",
         "kept",
         "lines",
         "looked",
@@ -71,13 +72,15 @@ class ProgramWriter(Level):
         self._count = 0
         self.checking = False  # what is looked at now is no more than checked
         self.checked = False
+        self.explains = True  # whether errors of backward passes say where they come from
         self.thread = threading.get_ident()
 
     @property
     def closed(self) -> bool:
         """Whether the trace has ended, or this thread has no part in it, so that values are as
         after the end."""
-        if super().closed:
+        opened_by = self.opened_by
+        if opened_by is not None and opened_by() is None:
             return True
         if threading.get_ident() == self.thread:
             return False
@@ -198,9 +201,9 @@ class ProgramWriter(Level):
         if isinstance(x, TensorLike):
             if getattr(x, "requires_grad", False):
                 raise RuntimeError(
-                    "compile: the function used a tensor that requires grad and that is no "
-                    "argument, and neither in its closure, its globals, nor in attributes of "
-                    "objects there. Pass it as an argument."
+                    "compile: the function uses a tensor that requires grad, but that was not "
+                    "found among its arguments, its closure, its globals, or their attributes. "
+                    "Pass it as an argument."
                 )
             self.unknown.append(x)
         return Traced(self, data, self.constant_of(data))

@@ -12,7 +12,6 @@ other modules.
 from __future__ import annotations
 
 import importlib
-import importlib.util
 from collections.abc import Callable
 from typing import Any
 
@@ -31,6 +30,8 @@ COMPOSITES = frozenset({"scaled_dot_product_attention"})
 
 def check_available() -> None:
     """Say what to install if JAX is not there."""
+    import importlib.util
+
     if importlib.util.find_spec("jax") is None:
         raise ModuleNotFoundError(
             "compile(backend=\"xla\") needs JAX, which is not installed: "

@@ -34,7 +34,7 @@ _tracing = _Tracing()
 
 @contextmanager
 def remembered() -> Iterator[None]:
-    """Within it, the derivative of a fused call reuses what the call has computed."""
+    """A context in which the derivative of a fused call reuses its intermediate results."""
     outer, _tracing.derivatives = _tracing.derivatives, {}
     try:
         yield

@@ -1,4 +1,4 @@
-"""What is done around a call of XLA on a CPU, generated as one function per program.
+"""The code around a call of XLA on a CPU, generated as one function per program.
 
 Each argument costs a call of XLA half a microsecond, and each result two, which is more than most
 operations on small arrays take. So small arguments of one dtype are slices of one array of XLA's,

@@ -1,4 +1,4 @@
-"""Lowerings of operations that do to each element what they do."""
+"""Lowerings of elementwise operations."""
 
 from __future__ import annotations
 

@@ -287,7 +287,7 @@ class Output:
         return found[()] if self.order is None else found.transpose(inverse(self.order))
 
     def taken_over(self, array: Any) -> Any:
-        """The same in the memory of XLA, which nobody else has."""
+        """The same value in XLA's memory, which nothing else refers to."""
         if 0 in self.shape or (self.copied and self.shape):
             return self.converted(array)
         block = self.block.from_address(array.unsafe_buffer_pointer())

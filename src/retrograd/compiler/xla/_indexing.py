@@ -1,4 +1,4 @@
-"""Lowerings of operations that take elements by number, put them, sort and search."""
+"""Lowerings of indexing, scattering, sorting and searching."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Memory that XLA's arrays and NumPy's share, and in which order dimensions lie there."""
+"""Memory shared between XLA and NumPy arrays, and the order of its dimensions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Loops found in straight lines.
+"""Loop rolling: detects repeated segments in a straight-line program.
 
 A Python loop over time steps is traced as its steps, one after the other, and XLA would compile
 each of them: minutes for a hundred steps of an LSTM and their gradients. ``rolled`` finds segments
@@ -412,8 +412,8 @@ class Body:
         self.invariants = [x for x in slots if x.kind == "invariant"]
 
     def program(self, kept: list[Place]) -> Program:
-        """It takes carried values, slices and invariants, and gives the next carried values and
-        what is kept."""
+        """The program of the body: from carried values, slices and invariants to the next carried
+        values and the stored outputs."""
         known: dict[Slot, Var] = {}
         for row, line in zip(self.loop.slots, self.source, strict=True):
             for slot, v in zip(row, line.inputs, strict=True):

@@ -1,4 +1,4 @@
-"""Updates of optimizers: kernels that change parameters and their states, in JAX's words.
+"""Optimizer kernels in JAX, which update parameters and their state.
 
 A step has two parts. Its numbers (sizes of steps, which depend on the learning rate and on counts)
 are computed on NumPy, by the optimizer itself, before XLA runs: one line, ``optimizer_numbers``,
