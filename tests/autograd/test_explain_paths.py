@@ -265,7 +265,7 @@ def test_where_nan_zero_and_nothing_come_from() -> None:
     root = x.sqrt()
     note, why, *_ = explain(x, (root * 0).sum()).notes
     assert note.startswith("NaN or infinity first appears in what is passed on by sqrt at")
-    assert why == "0/0 at element [0]: sqrt has infinite slope at 0."
+    assert why == "0/0 at element [0]: the derivative of sqrt is infinite at 0."
     y = leaf(-1.0, -2.0)
     bent = y.relu()
     (note,) = explain(y, (bent * 3).sum()).notes

@@ -12,7 +12,7 @@ import retrograd as torch
 from retrograd.autograd import explain
 from retrograd.ops._operation import TABLE
 
-HIDDEN = "hides the value, not its gradient."
+HIDDEN = "masks the value but not its gradient."
 INSIDE = "What to do: put the `where` inside"
 
 
@@ -35,9 +35,9 @@ def in_anomaly_mode(loss: Any) -> str:
 
 CASES: list[tuple[Any, Any, tuple[str, ...]]] = [
     (lambda x: where(x, x.sqrt()).sum(), (4.0, 0.0),
-     ("0/0 at element [1]: sqrt has infinite slope at 0.", HIDDEN, INSIDE)),
+     ("0/0 at element [1]: the derivative of sqrt is infinite at 0.", HIDDEN, INSIDE)),
     (lambda x: (x.sqrt() * x).sum() * 0, (0.0, 1.0),
-     ("0/0 at element [0]: sqrt has infinite slope at 0.", HIDDEN)),
+     ("0/0 at element [0]: the derivative of sqrt is infinite at 0.", HIDDEN)),
     (lambda x: where(x, x.log()).sum(), (0.0, 4.0),
      ("0/0 at element [0]: log is -inf at 0", HIDDEN, INSIDE)),
     (lambda x: where(x, x.log2()).sum(), (0.0,), ("0/0 at element [0]: log2 is -inf",)),
@@ -47,10 +47,12 @@ CASES: list[tuple[Any, Any, tuple[str, ...]]] = [
     (lambda x: (x / x).sum(), (4.0, 0.0),
      ("At element [1]: the denominator is 0.", "x / torch.where(y == 0, 1.0, y)")),
     (lambda x: where(x, x.rsqrt()).sum(), (0.0, 4.0), ("rsqrt is infinite at 0", HIDDEN)),
-    (lambda x: where(x, x**0.5).sum(), (0.0, 4.0), ("a power below 1 has infinite slope", HIDDEN)),
+    (lambda x: where(x, x**0.5).sum(), (0.0, 4.0),
+     ("the derivative of a power below 1 is infinite", HIDDEN)),
     (lambda x: where(1 - x, x.acos()).sum(), (1.0, 0.5),
-     ("0 · inf at element [0]: acos has infinite slope at 1 and -1.", "clamp the input")),
-    (lambda x: where(1 - x, x.asin()).sum(), (1.0, 0.5), ("asin has infinite slope",)),
+     ("0 · inf at element [0]: the derivative of acos is infinite at 1 and -1.",
+      "clamp the input")),
+    (lambda x: where(1 - x, x.asin()).sum(), (1.0, 0.5), ("the derivative of asin is infinite",)),
     (lambda x: (x.exp() / x.exp().sum()).sum(), (1000.0, 1.0),
      ("The infinity came from exp at test_singular.py:",
       "At element [0]: exp has overflowed to infinity.", "subtract the largest element first")),
@@ -59,7 +61,8 @@ CASES: list[tuple[Any, Any, tuple[str, ...]]] = [
     (lambda x: x.softmax(1).sum(), ((-math.inf, -math.inf), (1.0, 2.0)),
      ("At element [0, 0]: all elements of a row are -inf: 0/0.", "leave at least one element")),
     (lambda x: (x**2).sum().sqrt(), (0.0, 0.0),
-     ("An infinite gradient came from sqrt at test_singular.py:", "sqrt has infinite slope at 0")),
+     ("An infinite gradient came from sqrt at test_singular.py:",
+      "The derivative of sqrt is infinite at 0")),
     (lambda x: x.std(), (1.0,), ("The standard deviation of one element is 0/0.",)),
 ]  # fmt: skip
 
@@ -78,7 +81,7 @@ def test_cause_in_an_explanation() -> None:
     x = of(0.0, 4.0)
     loss = torch.where(x > 0, x.sqrt(), torch.zeros(())).sum()
     notes = explain(x, loss).notes
-    assert notes[1] == "0/0 at element [0]: sqrt has infinite slope at 0."
+    assert notes[1] == "0/0 at element [0]: the derivative of sqrt is infinite at 0."
     assert notes[2].endswith(HIDDEN)
     assert notes[3].startswith(INSIDE)
 
@@ -87,7 +90,7 @@ def test_infinity_in_an_explanation() -> None:
     x = of(0.0, 4.0)
     loss = x.log().sum()
     notes = explain(x, loss).notes
-    assert notes[1] == "At element [0]: log is -inf at 0, with infinite slope."
+    assert notes[1] == "At element [0]: log is -inf at 0, and its derivative is infinite."
     assert "(x + 1e-12).log()" in notes[2]
     assert not any(HIDDEN in note for note in notes)
 
@@ -102,7 +105,7 @@ def test_what_is_advised_helps() -> None:
 def test_nan_from_elsewhere_is_not_blamed_on_a_point() -> None:
     x = of(1.0, 4.0)
     text = in_anomaly_mode(lambda: (x.sqrt() * torch.tensor([math.nan, 1.0])).sum())
-    assert "infinite slope" not in text
+    assert "is infinite at" not in text
 
 
 def test_declarations_name_what_is_saved() -> None:

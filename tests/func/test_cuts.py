@@ -156,7 +156,7 @@ def test_a_function_that_changes_is_refused() -> None:
     jac = sparse_jacobian(f, x, mode="cut")
     jac(x)
     power[0] = 3
-    with pytest.raises(RuntimeError, match="calls other operations than it did"):
+    with pytest.raises(RuntimeError, match="calls other operations than when"):
         jac(x)
 
 
@@ -274,5 +274,5 @@ def test_an_intermediate_value_that_changes_is_found_out() -> None:
         return x[:OWN] * (points if turns[0] == 1 else points[:5])[ROWS[:, 0] % 5]
 
     jac = sparse_jacobian(f, points(OWN + 3), mode="cut")
-    with pytest.raises(RuntimeError, match="calls other operations than it did"):
+    with pytest.raises(RuntimeError, match="calls other operations than when"):
         jac(points(OWN + 3))

@@ -297,3 +297,20 @@ def test_an_index_that_is_written_later_changes_no_gradient(name: str, way: str)
         "operation"
     )
     assert found in (noticed, gradient(write=False).tolist())
+
+
+@pytest.mark.parametrize("transform", ["grad", "vmap of grad", "jacrev"])
+def test_a_write_through_detach_is_noticed(transform: str) -> None:
+    def function(x: Any) -> Any:
+        y = x.exp()
+        y.detach().add_(1)
+        return y.sum()
+
+    transforms = retrograd.func
+    transformed = {
+        "grad": transforms.grad(function),
+        "vmap of grad": transforms.vmap(transforms.grad(function)),
+        "jacrev": transforms.jacrev(function),
+    }[transform]
+    with pytest.raises(RuntimeError, match="has been modified by an inplace operation"):
+        transformed(retrograd.ones(3, 2))

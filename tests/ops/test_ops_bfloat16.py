@@ -30,7 +30,6 @@ NOT_EXACT = {
     r"rsqrt|\*\* -0\.5": "it rounds the root",
     r"vec \* fsc": "it takes the number in double precision, though it is a tensor",
     r"alpha=3": "it rounds the product",
-    r"1j \*\* edge": "complex numbers: not to the bit in any dtype",
 }
 # Differences of numbers that are equal but for their rounding, and long chains of rounded steps.
 COARSE = {
@@ -91,9 +90,14 @@ def difference(theirs: Any, ours: Any, units: float) -> str:
     a, b = elements(theirs), elements(ours)
     if np.array_equal(a, b, equal_nan=a.dtype.kind in "fc"):
         return ""
+    if a.dtype.kind in "fc" and str(theirs.dtype) != "torch.bfloat16":
+        # Wider dtypes are rounded as the vector instructions of the processor have it.
+        eps = 4 * np.finfo(a.dtype).eps
+        if np.allclose(a, b, eps, eps, equal_nan=True):
+            return ""
     if units and a.dtype.kind in "fc":
         finite = np.isfinite(a)
-        far = units * UNIT * np.abs(a[finite]).max(initial=2.0**-120)
+        far = units * UNIT * np.abs(a[finite]).max(initial=2.0**-44)
         same = a[~finite].tolist() == b[~finite].tolist() or np.isnan(a[~finite]).any()
         same = same and np.array_equal(finite, np.isfinite(b))
         if same and np.abs(a[finite] - b[finite]).max(initial=0) <= far:

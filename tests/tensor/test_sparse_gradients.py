@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-import torch as pytorch
 
 import retrograd as torch
 from retrograd.autograd import gradcheck, gradgradcheck
@@ -73,7 +72,7 @@ def gradient(lib: Any, f: Any) -> Any:
 
 @pytest.mark.filterwarnings("ignore:Sparse:UserWarning")  # PyTorch's, about its own
 @pytest.mark.parametrize(("where", "name"), NAMES)
-def test_as_pytorch(where: str, name: str) -> None:
+def test_as_pytorch(pytorch: Any, where: str, name: str) -> None:
     f = (TO_ALL if where == "all" else TO_STORED)[name]
     found = gradient(torch, f)
     np.testing.assert_allclose(found, gradient(pytorch, f), rtol=1e-12)
@@ -141,7 +140,7 @@ def test_written_in_place() -> None:
     np.testing.assert_allclose(x.grad, 3 * np.ones((3, 2)) @ M.T)
 
 
-def test_autograd_grad_by_sparse_tensors() -> None:
+def test_autograd_grad_by_sparse_tensors(pytorch: Any) -> None:
     m = torch.tensor(M, requires_grad=True)
     s = torch.tensor(X).to_sparse_csr().requires_grad_()
     by_s, by_m = torch.autograd.grad((torch.sparse.mm(s, m) ** 2).sum(), [s, m])

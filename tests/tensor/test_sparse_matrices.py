@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-import torch as pytorch
 
 import retrograd as torch
 from retrograd.autograd import gradcheck, gradgradcheck
@@ -71,7 +70,7 @@ def test_batches(name: str, dims: tuple[Any, Any]) -> None:
 
 @pytest.mark.parametrize("layout", ["coo", "csr"])
 @pytest.mark.parametrize("vector", [True, False])
-def test_as_pytorch(layout: str, vector: bool) -> None:
+def test_as_pytorch(pytorch: Any, layout: str, vector: bool) -> None:
     found = []
     for lib in (torch, pytorch):
         values = lib.tensor([3.0, 4.0, 5.0], requires_grad=True)
@@ -164,8 +163,8 @@ def test_errors() -> None:
         (lambda: a[0:1]): "indexed by integers",
         (lambda: a[7]): "index 7 out of range",
         (lambda: a.numpy()): "to_dense",
-        (lambda: torch.exp(a)): "torch.exp is not there for sparse tensors",
-        (lambda: torch.atan2(torch.ones(3, 3), a)): "torch.atan2 is not there",
+        (lambda: torch.exp(a)): "torch.exp does not support sparse tensors",
+        (lambda: torch.atan2(torch.ones(3, 3), a)): "torch.atan2 does not support",
     }.items():  # fmt: skip
         with pytest.raises((RuntimeError, TypeError, IndexError), match=words):
             call()

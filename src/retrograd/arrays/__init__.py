@@ -1,4 +1,4 @@
-"""Raw arrays: the one place that knows which array library is underneath.
+"""Raw arrays: the only layer that depends on the array library.
 
 Everything above calls these functions and never NumPy itself, so that another array library can
 take its place. Printing, random numbers and whatever needs SciPy are loaded when first used:
@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from retrograd.arrays import _sparse as sparse
     from retrograd.arrays import _special as special
     from retrograd.arrays import _statistics as statistics
+    from retrograd.arrays import _switching as switching
     from retrograd.arrays import _symmetric as symmetric
     from retrograd.arrays import _updates as updates
     from retrograd.arrays import _windows as windows
@@ -69,11 +70,11 @@ _LATER = {
     "bidirectional": "_bidirectional", "dependencies": "_dependencies", "sharing": "_sharing",
     "sparse": "_sparse", "protocols": "_protocols", "solvers": "_solvers",
     "integration": "_integration", "sobol": "_sobol", "narrow": "_narrow",
-    "row_blocks": "_row_blocks",
+    "row_blocks": "_row_blocks", "switching": "_switching",
 }  # fmt: skip
 __all__ = ["RAW_TYPES", "Raw", "allocator", "bidirectional", "blas", "blocks", "coloring",
            "dependencies", "dtypes", "formatting", "fourier", "images", "integration", "layout",
            "linalg", "narrow", "ndarray", "networks", "normalizing", "patterns", "programs",
            "protocols", "random", "recurrent", "row_blocks", "rows", "sequences", "sharing",
-           "sobol", "solvers", "sorting", "sparse", "special", "statistics", "symmetric", "updates",
-           "windows"]  # fmt: skip
+           "sobol", "solvers", "sorting", "sparse", "special", "statistics", "switching",
+           "symmetric", "updates", "windows"]  # fmt: skip

@@ -1,4 +1,4 @@
-"""Keeping the memory of freed arrays for the next ones.
+"""Reuse of the memory of freed arrays.
 
 The C library of most Linux systems gives the memory of large arrays back to the system as soon as
 they are freed. The next array of that size then gets it anew, page by page, each filled with zeros
@@ -22,7 +22,7 @@ _TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3  # of mallopt, in malloc.h
 
 @cache
 def keep_freed_memory() -> bool:
-    """Ask the C library to keep what is freed; False where there is nothing to ask."""
+    """Make the C library keep freed memory for reuse; False if it is not supported."""
     chosen = {"MALLOC_TRIM_THRESHOLD_", "MALLOC_MMAP_THRESHOLD_"} & os.environ.keys()
     if not sys.platform.startswith("linux") or chosen:
         return False

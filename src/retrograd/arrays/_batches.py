@@ -1,4 +1,4 @@
-"""Batches of samples, and what a process that loads them does to the arrays' own state."""
+"""Stacking samples into batches, and setting up worker processes that load them."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ def stacked(samples: Sequence[Raw]) -> Raw:
 
 
 def open_after_fork(*locks: Any) -> None:
-    """Locks that a thread of the process this one was forked from may have held. That thread is not
-    here to let go of them."""
+    """Release locks after a fork: threads of the parent process that held them do not exist
+    here."""
     if hasattr(os, "fork"):
         for lock in locks:
             lock._at_fork_reinit()  # as Python's own modules do

@@ -78,12 +78,12 @@ def _without_long_rows(pattern: Pattern, cost: int, cost_of_rows: int) -> tuple[
     splits = np.unique(lengths)
     if len(splits) > MOST_SPLITS:
         splits = splits[np.linspace(0, len(splits) - 1, MOST_SPLITS).astype(np.int64)]
-    found = []
+    candidates = []
     rows = np.repeat(np.arange(pattern.shape[0]), lengths)
     for split in splits:
         met = np.bincount(pattern.indices[lengths[rows] > split], minlength=pattern.shape[1])
-        found.append((int(cost * split + cost_of_rows * met.max(initial=0)), int(split)))
-    least, split = min(found, default=(0, 0))
+        candidates.append((int(cost * split + cost_of_rows * met.max(initial=0)), int(split)))
+    least, split = min(candidates, default=(0, 0))
     return split, least
 
 

@@ -1,4 +1,4 @@
-"""How many threads NumPy's BLAS computes products with.
+"""The number of threads of NumPy's BLAS.
 
 By itself it takes all processors, for products of a few microseconds too. On those, threads wait
 for each other longer than they compute: five times as long in the training of a small network.

@@ -1,4 +1,4 @@
-"""Large arrays worked on in blocks of rows, on several threads.
+"""Processing large arrays in blocks of rows, on several threads.
 
 A kernel computes some rows of the result from the same rows of its arguments, step by step, each
 step in the memory of the last. On a block these steps stay in the cache, where on the whole array

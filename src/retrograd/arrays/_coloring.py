@@ -1,4 +1,4 @@
-"""Colourings: columns of a sparse matrix that may be computed at once have one colour.
+"""Colourings of sparse matrices: columns of one colour are computed together.
 
 Matrices of discretized equations repeat one pattern of neighbours at every point of a grid. Their
 columns are coloured by a linear form of the coordinates, which often needs no more colours than the
@@ -36,14 +36,14 @@ def columns(pattern: Pattern, order: str | None = None) -> Any:
     best = greedy(different_rows(pattern), range(n)) if n <= FEW_COLUMNS else None
     if best is not None and count(best) == least:
         return best
-    found = _on_grid(pattern, least)
-    if found is not None and (best is None or count(found) < count(best)):
-        best = found
+    colors = _on_grid(pattern, least)
+    if colors is not None and (best is None or count(colors) < count(best)):
+        best = colors
         if count(best) == least:
             return best
     for name in _affordable_orders(pattern):
-        found = greedy(pattern, sequence(pattern, name))
-        best = found if best is None or count(found) < count(best) else best
+        colors = greedy(pattern, sequence(pattern, name))
+        best = colors if best is None or count(colors) < count(best) else best
         if count(best) == least:
             return best
     return recolored(pattern, best, least)
@@ -141,8 +141,8 @@ def neighbours(pattern: Pattern) -> Any:
 
 
 def by_buckets(graph: Any, degree: Any, order: str) -> list[int]:
-    """Smallest last: whoever has the fewest neighbours left comes last, and is then taken away.
-    Incidence degree: whoever has the most neighbours that were taken already comes next."""
+    """Smallest last: the vertex with the fewest remaining neighbours comes last and is removed.
+    Incidence degree: the vertex with the most neighbours already taken comes next."""
     n = graph.shape[0]
     starts, others = graph.indptr.tolist(), graph.indices.tolist()
     last = order == "smallest_last"
@@ -270,8 +270,8 @@ def lattices(pairs: Any, counts: range) -> Iterator[Lattice]:
 def _on_grid(pattern: Pattern, least: int) -> Any:
     """A lattice with the least number of colours, or few more; None if there is none."""
     numbers = np.arange(pattern.shape[1])
-    found = lattices(_steps(pattern), range(least, least + 3))
-    for lattice in itertools.islice(found, 8):
+    forms = lattices(_steps(pattern), range(least, least + 3))
+    for lattice in itertools.islice(forms, 8):
         colors = lattice.colors(numbers)
         if is_valid(pattern, colors):
             return colors
@@ -305,8 +305,8 @@ def _widths(pairs: Any) -> list[tuple[int, ...]]:
     """What the widths of a grid may be: none, one, or two of which one divides the other."""
     distances, counts = np.unique(pairs[1] - pairs[0], return_counts=True)
     often = [int(d) for d in distances[np.argsort(-counts, kind="stable")] if d > 2][:24]
-    found: list[tuple[int, ...]] = [(), *[(d,) for d in often]]
-    return found + [(b, a) for a in often for b in often if b > a and b % a == 0][:24]
+    widths: list[tuple[int, ...]] = [(), *[(d,) for d in often]]
+    return widths + [(b, a) for a in often for b in often if b > a and b % a == 0][:24]
 
 
 def _digits(numbers: Any, widths: tuple[int, ...]) -> Any:
@@ -319,13 +319,13 @@ def _digits(numbers: Any, widths: tuple[int, ...]) -> Any:
 
 def _vectors(pairs: Any, widths: tuple[int, ...]) -> Any:
     """The different steps from one column to another."""
-    found = _digits(pairs[1], widths) - _digits(pairs[0], widths)
-    size = np.abs(found).max(axis=0) + 1
-    key = np.zeros(len(found), np.int64)
-    for d in range(found.shape[1]):
-        key = key * (2 * size[d]) + found[:, d] + size[d]
+    steps = _digits(pairs[1], widths) - _digits(pairs[0], widths)
+    size = np.abs(steps).max(axis=0) + 1
+    key = np.zeros(len(steps), np.int64)
+    for d in range(steps.shape[1]):
+        key = key * (2 * size[d]) + steps[:, d] + size[d]
     _, where = np.unique(key, return_index=True)
-    return found[where]
+    return steps[where]
 
 
 def _forms(vectors: Any, k: int) -> Any:

@@ -1,4 +1,4 @@
-"""What elements depend on, noted as a graph of steps, and read off it in several ways.
+"""Dependencies of elements on inputs, recorded as a graph of steps.
 
 While a function is followed, only steps are noted: elements taken from others, elements that depend
 on what two others do, results of a linear map. Afterwards the steps are carried out on sparse
@@ -98,15 +98,15 @@ def carried_out(step: Step, kinds: dict[str, Callable[..., Any]]) -> Any:
     for each in order:
         for other in each.inputs:
             users[other.number] = users.get(other.number, 0) + 1
-    found: dict[int, Any] = {}
+    results: dict[int, Any] = {}
     for each in order:
         inputs = []
         for other in each.inputs:
             users[other.number] -= 1
             done = users[other.number] == 0
-            inputs.append(found.pop(other.number) if done else found[other.number])
-        found[each.number] = kinds[each.kind](each, *inputs)
-    return found[step.number]
+            inputs.append(results.pop(other.number) if done else results[other.number])
+        results[each.number] = kinds[each.kind](each, *inputs)
+    return results[step.number]
 
 
 def pattern(step: Step, sources: Sequence[Any], columns: int) -> Pattern:
@@ -162,8 +162,8 @@ def single_bits(numbers: Any, words: int) -> Any:
 
 def taken_or_none(x: Any, rows: Any) -> Any:
     """Some of the sets; the empty one for -1."""
-    found = x[rows] if len(x) else np.zeros((len(rows), *x.shape[1:]), x.dtype)
+    rows_taken = x[rows] if len(x) else np.zeros((len(rows), *x.shape[1:]), x.dtype)
     none = rows < 0
     if none.any():
-        found[none] = 0
-    return found
+        rows_taken[none] = 0
+    return rows_taken

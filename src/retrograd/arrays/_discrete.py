@@ -1,4 +1,4 @@
-"""Counts and choices drawn at random, number for number as PyTorch's CPU kernels draw them.
+"""Random counts and choices, identical to those of PyTorch's CPU kernels.
 
 Poisson and binomial counts take as many uniform numbers from the stream as it happens to need: few
 ones are found by multiplying or adding up until a bound is passed, many by Hoermann's transformed
@@ -85,8 +85,8 @@ def _cumulative(weights: Array) -> Array:
 
 @contextmanager
 def uniforms(generator: Generator) -> Iterator[Uniform]:
-    """A function that gives the next uniform number.  They are drawn in bulk; those that nobody
-    asked for go back."""
+    """A function that returns the next uniform number. Numbers are drawn in bulk; unused ones are
+    returned to the generator."""
     with generator.lock:
         taken, batch, start = 0, 64, generator.saved()
         waiting: Iterator[float] = iter(())
@@ -157,8 +157,8 @@ def binomial(counts: Array, chances: Array, generator: Generator | None = None) 
     counts, chances = np.broadcast_arrays(counts, chances)
     pairs = zip(counts.ravel().tolist(), chances.ravel().tolist(), strict=True)
     with uniforms(generator or default_generator) as uniform:
-        found = [_binomial(count, chance, uniform) for count, chance in pairs]
-    return narrowed(np.array(found, np.float64).reshape(counts.shape), counts.dtype)
+        draws = [_binomial(count, chance, uniform) for count, chance in pairs]
+    return narrowed(np.array(draws, np.float64).reshape(counts.shape), counts.dtype)
 
 
 def _binomial(count: float, chance: float, uniform: Uniform) -> float:

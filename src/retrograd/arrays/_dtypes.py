@@ -239,8 +239,8 @@ def default_complex() -> np.dtype[Any]:
 
 
 def has_derivative(numpy_dtype: np.dtype[Any]) -> bool:
-    """Whether values of a dtype can have a derivative. Integers and booleans cannot: whatever they
-    are computed from, they are constants."""
+    """Whether values of a dtype can have a derivative. Integers and booleans cannot: they are
+    always constants."""
     return numpy_dtype.kind in INEXACT
 
 

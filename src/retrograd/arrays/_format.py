@@ -1,4 +1,4 @@
-"""Text of an array, letter for letter as PyTorch prints the tensor holding it.
+"""Formatting arrays as text, exactly as PyTorch prints tensors.
 
 An array is printed in four steps, each a small function below:
 
@@ -150,7 +150,7 @@ def format_array(
 def _describe_shape_and_dtype(
     array: Array, default_dtypes: tuple[npt.DTypeLike, npt.DTypeLike]
 ) -> Iterator[str]:
-    """Yield the suffixes for what the elements printed do not tell about the array."""
+    """Yield the suffixes for properties that the printed elements do not show."""
     default_float, default_complex = (np.dtype(dtype).name for dtype in default_dtypes)
     if array.size:
         size_is_visible = _options["edgeitems"] != 0

@@ -1,4 +1,4 @@
-"""Fourier transforms of raw arrays, and signals cut into frames and put together again.
+"""Fourier transforms of raw arrays, and framing and overlap-add of signals.
 
 SciPy's transforms keep single precision and are several times faster than NumPy's. ``scaling`` says
 what a transform of ``n`` points is divided by: nothing (0), the root of ``n`` (1) or ``n`` (2).
@@ -34,8 +34,8 @@ def c2c(x: Raw, axes: tuple[int, ...], scaling: int, forward: bool) -> Raw:
     if len(axes) == 1:
         transform = _fft.fft if forward else _fft.ifft
         return transform(x, axis=axes[0], norm=norm, workers=threads)
-    several = _fft.fftn if forward else _fft.ifftn
-    return several(x, axes=axes, norm=norm, workers=threads)
+    transform_nd = _fft.fftn if forward else _fft.ifftn
+    return transform_nd(x, axes=axes, norm=norm, workers=threads)
 
 
 def r2c(x: Raw, axes: tuple[int, ...], scaling: int, onesided: bool) -> Raw:

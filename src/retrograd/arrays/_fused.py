@@ -3,7 +3,6 @@ that PyTorch's kernels compute with it."""
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import numpy as np
@@ -38,9 +37,12 @@ def _fused_float32(values: Float32, scale: float, shift: float) -> Float32:
 
 def _fused_float64(values: Float64, scale: float, shift: Any) -> Float64:
     # No wider type is at hand: keep what the product and the sum lose (Dekker, Knuth) and add it
-    # in the end.  The scale is split as a fraction, lest a huge one overflow.
-    fraction, exponent = math.frexp(scale)
-    scale_high, scale_low = (math.ldexp(part, exponent) for part in _halves(fraction))
+    # in the end.
+    if 2.0**960 <= np.maximum(abs(scale), np.max(np.abs(shift), initial=0.0)) < np.inf:
+        # What is lost on the way would overflow. Zeros have nothing to round.
+        smaller = _fused_float64(values, scale * 2.0**-128, shift * 2.0**-128)
+        return np.where(values == 0.0, shift, smaller * 2.0**128)
+    scale_high, scale_low = _halves(scale)
     high, low = _halves(values)
     products = values * scale
     lost = high * scale_high - products + high * scale_low + low * scale_high + low * scale_low
@@ -78,7 +80,10 @@ def _lost_in_sum(left: Float64, right: Any, total: Float64) -> Float64:
 
 def evenly(start: float, end: float, count: int, dtype: np.dtype[Any]) -> Array:
     """``count`` numbers from ``start`` to ``end``, each counted from the nearer end."""
-    step = float((dtype.type(end) - dtype.type(start)) / dtype.type(max(count - 1, 1)))
+    first, last, steps = (dtype.type(x) for x in (start, end, max(count - 1, 1)))
+    with np.errstate(over="ignore"):
+        distance = last - first
+    step = float(distance / steps if np.isfinite(distance) else last / steps - first / steps)
     index = np.arange(count)
     near = scale_and_shift(index.astype(dtype), step, start)
     far = scale_and_shift(index[::-1].astype(dtype), -step, end)

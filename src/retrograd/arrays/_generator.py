@@ -1,8 +1,8 @@
-"""The generator of random numbers: PyTorch's on the CPU, word for word.
+"""The random number generator: PyTorch's Mersenne Twister on the CPU.
 
-It is a Mersenne twister (mt19937). NumPy's legacy ``RandomState`` runs the same twister from the
-same integer seed.  A generator's lock makes one draw one unit, so threads that share a generator
-split its stream between them and never repeat a part of it.
+NumPy's legacy ``RandomState`` runs the same generator (mt19937) from the same integer seed. A lock
+makes each draw atomic, so threads that share a generator split its stream and never repeat a part
+of it.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ class Generator:
         return self
 
     def seed(self) -> int:
-        """Start a stream nobody can predict and return its seed, a number of 53 bits."""
+        """Seed from the operating system's entropy and return the seed, a number of 53 bits."""
         fresh = int.from_bytes(os.urandom(8), "little") % (1 << 53)
         self.manual_seed(fresh)
         return fresh
@@ -86,7 +86,7 @@ class Generator:
         return self.saved()
 
     def saved(self) -> npt.NDArray[np.uint8]:
-        """The state as an array, whatever ``get_state`` makes of it."""
+        """The state as an array, independent of the format of ``get_state``."""
         with self.lock:
             _, words, used, *_ = self._twister.get_state(legacy=True)
             state = np.zeros((), _STATE)
@@ -166,7 +166,7 @@ default_generator.seed()
 
 
 def manual_seed(seed: int) -> Generator:
-    """Seed the default generator, which all random functions use unless they are given another.
+    """Seeds the default generator, which all random functions use by default.
 
     The numbers are those of PyTorch's generator on the CPU.
 

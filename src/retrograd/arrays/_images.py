@@ -1,4 +1,4 @@
-"""Images moved and stretched: maps along each dimension, and samples at any point between pixels.
+"""Resampling of images: maps along each dimension, and interpolation between pixels.
 
 Averaging over adaptive windows and every kind of resizing are linear maps along one dimension after
 the other. A ``Map`` says which elements each result is made of, and with which weights; its

@@ -12,6 +12,12 @@ from scipy import integrate as _integrate  # type: ignore[import-untyped]
 from scipy.integrate._ivp import ivp as _ivp  # type: ignore[import-untyped]
 
 from retrograd.arrays._solvers import Factors
+from retrograd.arrays._switching import Piece as Piece
+from retrograd.arrays._switching import first_rows as first_rows
+from retrograd.arrays._switching import in_blocks as in_blocks
+from retrograd.arrays._switching import padded as padded
+from retrograd.arrays._switching import switches as switches
+from retrograd.arrays._switching import with_short_ends as with_short_ends
 
 solve_ivp, quad, quad_vec = _integrate.solve_ivp, _integrate.quad, _integrate.quad_vec
 OdeResult = _ivp.OdeResult
@@ -55,13 +61,13 @@ class Stages:
 
     def at(self, t: Any, h: Any, y: Any) -> Stages:
         """The equations of one step."""
-        found = copy.copy(self)
-        found.t, found.y = t, y
-        found.times = np.asarray(t + self.places * h, y.dtype)
-        found.scaled = self.matrix * np.float64(h)
+        clone = copy.copy(self)
+        clone.t, clone.y = t, y
+        clone.times = np.asarray(t + self.places * h, y.dtype)
+        clone.scaled = self.matrix * np.float64(h)
         if len(self.unit) != len(self.places) * len(y):
-            self.unit = found.unit = np.eye(len(self.places) * len(y))
-        return found
+            self.unit = clone.unit = np.eye(len(self.places) * len(y))
+        return clone
 
     def factors(self, jacobians: Any) -> Factors:
         """Of the derivative of the equations by ``z``."""
@@ -98,15 +104,23 @@ def states_between(solution: Any, times: Any, dtype: Any) -> list[Any]:
     steps = getattr(solution, "interpolants", ())
     if len(steps) == len(times) - 1 and all(hasattr(step, "y_old") for step in steps):
         return [np.asarray(step.y_old, dtype) for step in steps[1:]]
-    return [np.asarray(solution(t), dtype) for t in times[1:-1]]
+    return list(states_at(solution, times[1:-1], dtype))
+
+
+def states_at(solution: Any, times: Any, dtype: Any) -> Any:
+    """The states at times in any order, a row for each."""
+    times = np.asarray(times, np.float64)
+    if not len(times):
+        return np.zeros((0, 0), dtype)
+    return np.ascontiguousarray(np.asarray(solution(times), dtype).T)
 
 
 def segments(grid: Any, times: Any) -> Any:
     """For each time, the number of the step of a grid that it is in; the grid may go down."""
     grid, times = np.asarray(grid, np.float64), np.asarray(times, np.float64)
     sign = 1.0 if grid[-1] >= grid[0] else -1.0
-    found = np.searchsorted(sign * grid, sign * times, side="left") - 1
-    return np.clip(found, 0, max(len(grid) - 2, 0))
+    numbers = np.searchsorted(sign * grid, sign * times, side="left") - 1
+    return np.clip(numbers, 0, max(len(grid) - 2, 0))
 
 
 def distinct(times: Any) -> tuple[Any, Any]:
@@ -140,15 +154,15 @@ def jumps(f: Any, samples: Any, points: Any, dtype: Any) -> list[tuple[float, fl
     unexpected = ((excess > 0.25 * np.abs(change)) & (change != 0) | dense).any(1)
     steep = np.flatnonzero(unexpected)
     steep = steep[np.argsort(-(excess.max(1) / width)[steep])][:MOST_STEEP]
-    found = []
+    jumps_at = []
     for i in steep:
         without_trend = lambda t, i=i: f(t) / scale - beside[i] * (t - x[i])
-        found.append(_bisected(without_trend, x[i], x[i + 1], dtype))
+        jumps_at.append(_bisected(without_trend, x[i], x[i + 1], dtype))
     for p in points:
         if x[0] <= p <= x[-1]:
             left, right = (np.nextafter(p, side, dtype=dtype) for side in (-np.inf, np.inf))
-            found.append(_bisected(lambda t: f(t) / scale, left, right, dtype))
-    return [pair for pair in found if pair is not None]
+            jumps_at.append(_bisected(lambda t: f(t) / scale, left, right, dtype))
+    return [pair for pair in jumps_at if pair is not None]
 
 
 def jumps_within_steps(
@@ -158,13 +172,13 @@ def jumps_within_steps(
     method that meets a jump has to try a smaller step, so only steps that were taken where a larger
     one had been tried are looked at. ``evaluated``: all times of evaluations, one after the other.
     """
-    found = []
+    pairs = []
     for i in _tried_again(np.asarray(times), np.asarray(evaluated)):
         left, right = sorted((dtype.type(times[i]), dtype.type(times[i + 1])))
         scale = np.abs(f(left)) + np.abs(f(right))
         scale[scale == 0] = 1.0
-        found.append(_bisected(lambda t, scale=scale: f(t) / scale, left, right, dtype))
-    return [pair for pair in found if pair is not None]
+        pairs.append(_bisected(lambda t, scale=scale: f(t) / scale, left, right, dtype))
+    return [pair for pair in pairs if pair is not None]
 
 
 def _tried_again(times: Any, evaluated: Any) -> list[int]:
@@ -173,13 +187,26 @@ def _tried_again(times: Any, evaluated: Any) -> list[int]:
     sign = 1.0 if times[-1] >= times[0] else -1.0
     ends, at = sign * times, sign * evaluated
     farthest = np.maximum.accumulate(at)
-    found: set[int] = set()
+    indices: set[int] = set()
     for i in range(1, len(ends)):
         reached = np.flatnonzero(at == ends[i])
         if len(reached) and farthest[reached[0]] > ends[i]:
             last = int(np.searchsorted(ends, farthest[reached[0]]))
-            found.update(range(i - 1, min(last, i + 3, len(ends) - 1)))
-    return sorted(found)
+            indices.update(range(i - 1, min(last, i + 3, len(ends) - 1)))
+    return sorted(indices)
+
+
+def jumps_among(f: Any, pairs: Any, times: Any, dtype: Any) -> list[tuple[float, float]]:
+    """Those of some pairs of neighbouring numbers between which a function changes, as compared
+    with its size at all of them and at the ends of a trajectory."""
+    if not pairs:
+        return []
+    sides = [(f(left), f(right)) for left, right in pairs]
+    size = np.max(np.abs([f(times[0]), f(times[-1]), *[x for side in sides for x in side]]), 0)
+    size[size == 0] = 1.0
+    least = np.finfo(dtype).eps ** 0.4 * size
+    jumps = [bool((np.abs(right - left) > least).any()) for left, right in sides]
+    return [pair for pair, is_jump in zip(pairs, jumps, strict=True) if is_jump]
 
 
 def has_moved(before: Any, after: Any, dtype: Any) -> bool:
@@ -195,13 +222,13 @@ def has_moved(before: Any, after: Any, dtype: Any) -> bool:
 def nearby(arrays: Sequence[Any]) -> list[Any]:
     """Arrays that have moved by half the digits of their dtypes, at random."""
     generator = np.random.default_rng(0)
-    found = []
+    points = []
     for x in arrays:
         signs = generator.choice([-1.0, 1.0], x.shape) * generator.uniform(0.5, 1.5, x.shape)
         size = np.abs(x)
         size = np.where(size > 0, size, size.mean() or 1.0) if x.size else size
-        found.append((x + np.finfo(x.dtype).eps ** 0.5 * signs * size).astype(x.dtype))
-    return found
+        points.append((x + np.finfo(x.dtype).eps ** 0.5 * signs * size).astype(x.dtype))
+    return points
 
 
 def along(x: Any, direction: Any) -> Any:
@@ -264,9 +291,9 @@ def integral(f: Any, low: float, high: float, options: dict[str, Any], mesh: Any
         given.update(points=points, limit=max(given["limit"], 2 * len(points) + 50))
     sign = 1.0 if start == low else -1.0
     if width == 1 and not (mesh and infinite):
-        found = quad(lambda x: float(sampled(x)[0]), start, end, full_output=True, **given)
-        value, error, info = np.asarray([found[0]]), found[1], found[2]
-        message = found[3] if len(found) > 3 else ""
+        output = quad(lambda x: float(sampled(x)[0]), start, end, full_output=True, **given)
+        value, error, info = np.asarray([output[0]]), output[1], output[2]
+        message = output[3] if len(output) > 3 else ""
         ends = info["alist"][: info["last"]]
     else:
         value, error, info = quad_vec(sampled, start, end, norm="max", full_output=True, **given)

@@ -1,4 +1,4 @@
-"""Memory layout: windows, diagonals and other views by strides, and copies in another order."""
+"""Memory layout: strided views such as windows and diagonals, and copies in another order."""
 
 from __future__ import annotations
 
@@ -238,7 +238,7 @@ _NORESERVE = 0x4000 if sys.platform == "linux" else 0  # mmap of Python 3.11 has
 
 
 def reserved(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Raw:
-    """Zeros that take up addresses but no memory, as long as nobody writes to them."""
+    """Zeros that take up address space but no memory until they are written."""
     count = math.prod(shape)
     if count * dtype.itemsize < mmap.PAGESIZE or not hasattr(mmap, "MAP_ANONYMOUS"):
         return np.zeros(shape, dtype)

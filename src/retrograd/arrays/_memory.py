@@ -1,4 +1,4 @@
-"""Views and what they share: shapes, strides, offsets in memory, and writing to them."""
+"""Views and shared memory: shapes, strides, offsets, and writes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""bfloat16: stored in two bytes, computed with in float32.
+"""bfloat16: stored in two bytes, computed in float32.
 
 NumPy knows the dtype from the package ``ml_dtypes``, and little more of it than how to convert it.
 So kernels never see it: operands are converted to float32, and results are rounded once, which is
@@ -20,8 +20,8 @@ FLOAT32 = np.dtype(np.float32)
 
 def dtype() -> np.dtype[Any]:
     """NumPy's dtype of bfloat16."""
-    found: np.dtype[Any] = bfloat16.numpy
-    return found
+    numpy_dtype: np.dtype[Any] = bfloat16.numpy
+    return numpy_dtype
 
 
 def widened(x: Any) -> Any:

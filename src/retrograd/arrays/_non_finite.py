@@ -1,4 +1,4 @@
-"""Matrices that hold NaN or infinity, which are kept away from LAPACK.
+"""Matrices with NaN or infinity, which must not reach LAPACK.
 
 What LAPACK makes of them differs from one build to the next: some routines never return, some drop
 a NaN that is multiplied by zero, some raise. So they are looked for first. A decomposition that

@@ -330,8 +330,8 @@ def attention_gradients(
         weights = _grouped(weights, key[part])
         transposed, wide_g = weights.swapaxes(-1, -2), _grouped(g[part], key[part])
         np.add.reduce(transposed @ wide_g, 2, out=of_value[part])
-        found = of_weights @ key[part][:, :, None]
-        np.multiply(found.reshape(of_query[part].shape), scale, out=of_query[part])
+        query_gradient = of_weights @ key[part][:, :, None]
+        np.multiply(query_gradient.reshape(of_query[part].shape), scale, out=of_query[part])
         transposed = of_weights.swapaxes(-1, -2)
         np.add.reduce(transposed @ _grouped(query[part], key[part]), 2, out=of_key[part])
         of_key[part] *= scale

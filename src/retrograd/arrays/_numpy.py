@@ -1,4 +1,4 @@
-"""The NumPy adapter: what each primitive does to raw arrays.
+"""The NumPy adapter: kernels of the primitive operations.
 
 A raw array is an ``ndarray`` or, with no dimensions, the NumPy scalar that ufuncs and reductions
 give back: scalars are several times faster than zero-dimensional arrays and cannot be written,
@@ -78,13 +78,13 @@ def constant(number: Any, x: Raw) -> Any:
     if type(x) is not np.ndarray or number == 0:  # 0.0 and -0.0 would share a place
         return number
     known = _constants[x.dtype]
-    found = known.get(number)
-    if found is None:
-        found = np.array(number, x.dtype)
-        found.flags.writeable = False
+    cached = known.get(number)
+    if cached is None:
+        cached = np.array(number, x.dtype)
+        cached.flags.writeable = False
         if len(known) < _MOST_CONSTANTS:
-            known[number] = found
-    return found
+            known[number] = cached
+    return cached
 
 
 def is_raw(value: object) -> bool:

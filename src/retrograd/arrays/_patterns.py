@@ -1,4 +1,4 @@
-"""Patterns: which elements depend on which others, as sparse matrices of truths.
+"""Patterns: which elements depend on which others, as sparse matrices of bool.
 
 A pattern has a row for each element of a value, in reading order, and a column for each element
 that it may depend on.
@@ -40,16 +40,16 @@ def empty(rows: int, columns: int) -> Pattern:
 def from_entries(rows: Any, columns: Any, shape: tuple[int, int]) -> Pattern:
     """The pattern with the entries given, each of which may be repeated."""
     truths = np.ones(len(rows), bool)
-    found = sparse.csr_array((truths, (rows, columns)), shape=shape)
-    found.sum_duplicates()
-    return _truths(found)
+    pattern = sparse.csr_array((truths, (rows, columns)), shape=shape)
+    pattern.sum_duplicates()
+    return _truths(pattern)
 
 
 def from_array(x: Any) -> Pattern:
     """The entries that are not zero of a matrix, dense or sparse."""
-    found = sparse.csr_array(x)
-    found.eliminate_zeros()
-    return _truths(found)
+    pattern = sparse.csr_array(x)
+    pattern.eliminate_zeros()
+    return _truths(pattern)
 
 
 def taken(pattern: Pattern, rows: Any) -> Pattern:
@@ -63,14 +63,15 @@ def taken(pattern: Pattern, rows: Any) -> Pattern:
 
 def union(patterns: Sequence[Pattern]) -> Pattern:
     """What any of some patterns has."""
-    found = patterns[0]
+    result = patterns[0]
     for pattern in patterns[1:]:
-        found = found + pattern
-    return _truths(found)
+        result = result + pattern
+    return _truths(result)
 
 
 def through(relation: Pattern, pattern: Pattern) -> Pattern:
-    """What results depend on, by which inputs each depends on, and what these depend on."""
+    """The dependencies of results, from their dependence on inputs and the dependencies of
+    those."""
     columns = pattern.shape[1]
     kept = np.flatnonzero(np.bincount(pattern.indices, minlength=columns))
     words = -(-len(kept) // 64)
@@ -129,11 +130,11 @@ def by_row(combine: Any, relation: Pattern, values: Any, none: int) -> Any:
     lengths = np.diff(relation.indptr)
     if 0 < longest <= 16 and (lengths == longest).all():
         return functools.reduce(combine, [values[i::longest] for i in range(longest)])
-    found = np.full((rows, *values.shape[1:]), none, values.dtype)
+    result = np.full((rows, *values.shape[1:]), none, values.dtype)
     filled = np.flatnonzero(lengths)
     if len(filled):
-        found[filled] = combine.reduceat(values, relation.indptr[filled], axis=0)
-    return found
+        result[filled] = combine.reduceat(values, relation.indptr[filled], axis=0)
+    return result
 
 
 def entries(pattern: Pattern) -> tuple[Any, Any]:
@@ -424,7 +425,7 @@ class Composed:
         """The values of all entries, from those of both patterns."""
         behind = assembled(self._outer, outer.take(self._behind))
         product = behind @ assembled(self.inner, inner).toarray()
-        found = product.take(self._place)
-        found[self._cleared] = 0
-        found[self._sums] += outer.take(self._before)
-        return found
+        result = product.take(self._place)
+        result[self._cleared] = 0
+        result[self._sums] += outer.take(self._before)
+        return result

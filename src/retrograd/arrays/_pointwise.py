@@ -1,4 +1,4 @@
-"""Less common functions of one element or of two, as PyTorch defines them."""
+"""Less common elementwise functions of one or two operands, as PyTorch defines them."""
 
 from __future__ import annotations
 

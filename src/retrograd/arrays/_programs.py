@@ -72,6 +72,8 @@ def same(a: Raw, b: Raw) -> bool:
     """Whether two arrays are of one dtype and hold the same numbers."""
     if a.dtype != b.dtype or a.shape != b.shape:
         return False
+    if a.dtype.kind == "f" and np.logical_and.reduce(a == b, axis=None):
+        return True  # most are, and nothing need be known of what is no number
     return bool(np.array_equal(a, b, equal_nan=a.dtype.kind in "fc"))
 
 
@@ -101,8 +103,8 @@ def ufunc_of(function: Any) -> Any:
 
 def is_elementwise(function: Any) -> bool:
     """Whether a function of NumPy computes each element from those in the same place."""
-    found = ufunc_of(function)
-    return found is not None and found.signature is None and found.nout == 1
+    ufunc = ufunc_of(function)
+    return ufunc is not None and ufunc.signature is None and ufunc.nout == 1
 
 
 def adds_plainly(x: Any, axes: tuple[int, ...] | None) -> bool:
@@ -126,10 +128,10 @@ def as_number(x: float, dtype: Any) -> Any:
     """A Python number as NumPy takes it beside an array of some dtype; None where that fails."""
     try:
         with np.errstate(all="ignore"):
-            found = dtype.type(x)
+            number = dtype.type(x)
     except OverflowError:
         return None
-    return found if np.isfinite(found) else None
+    return number if np.isfinite(number) else None
 
 
 def is_generator(x: Any) -> bool:

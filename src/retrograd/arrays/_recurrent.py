@@ -1,4 +1,4 @@
-"""Recurrent layers: all steps of a sequence at once, forward and backward.
+"""Kernels of recurrent layers: all steps of a sequence, forward and backward.
 
 Sequences are given in rows, ``(..., rows, features)``: those of the first step for all sequences of
 the batch, then those of the second, and so on. Sequences are sorted by length, so that a step has
@@ -102,7 +102,8 @@ class Carried:
         self.value: Any = None
 
     def add_to(self, g: Raw) -> None:
-        """Add what the later step sends back. Sequences that begin in the later step leave."""
+        """Add the gradients from the later step. Sequences that begin in the later step are
+        dropped."""
         value = self.value
         if value is None:
             return

@@ -1,4 +1,4 @@
-"""Sums, extremes and running sums along axes."""
+"""Sums, minima, maxima and cumulative sums along axes."""
 
 from __future__ import annotations
 
@@ -52,9 +52,9 @@ def sum(x: Raw, axes: Axes = None, keepdims: Any = False, dtype: Any = None) -> 
     return _in_rows(np.add.reduce(x, axis=axes, keepdims=keepdims, dtype=dtype))
 
 
-def _in_rows(found: Raw) -> Raw:
+def _in_rows(reduced: Raw) -> Raw:
     """A result row by row in memory, as PyTorch has it. NumPy orders it as its input is."""
-    return found if found.ndim < 2 or found.flags.c_contiguous else found.copy(order="C")
+    return reduced if reduced.ndim < 2 or reduced.flags.c_contiguous else reduced.copy(order="C")
 
 
 # What one product with ones adds up. BLAS adds in a few running sums, whose rounding errors grow

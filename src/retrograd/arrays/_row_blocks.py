@@ -289,7 +289,7 @@ def labelled(step: Step, leaves: Sequence[Any]) -> tuple[Any, Labels]:
             result = np.where(some, result, other)
         return result
 
-    found = carried_out(step, {
+    output_labels = carried_out(step, {
         "leaf": lambda each: leaves[each.data],
         "nothing": lambda each: np.full(each.size, -1, np.int32),
         "taken": lambda each, x: np.append(x, np.int32(-1))[each.data],  # -1 finds the last one
@@ -297,7 +297,7 @@ def labelled(step: Step, leaves: Sequence[Any]) -> tuple[Any, Labels]:
         "stacked": lambda each, *xs: np.concatenate(xs),
         "through": lambda each, x: _first_of_rows(each.data, x, labels),
     })  # fmt: skip
-    return found, labels
+    return output_labels, labels
 
 
 def _first_of_rows(relation: Pattern, x: Any, labels: Labels) -> Any:

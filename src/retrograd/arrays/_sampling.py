@@ -1,4 +1,4 @@
-"""From the words of a generator to numbers, as PyTorch's kernels make them.
+"""Converts the generator's random words to random numbers, as PyTorch's kernels do.
 
 Uniform numbers are bits scaled; normal numbers come from pairs of uniform ones by Box and Muller's
 method, in PyTorch's order and with its polynomials, so that they are equal to the last bit.

@@ -1,4 +1,4 @@
-"""Sums over all alignments of labels with frames, in logarithms, for a whole batch at a time.
+"""Log-space sums over all alignments of labels with frames (CTC), for a whole batch.
 
 The labels of a sequence are laid out with blanks between and around them: positions ``0, 2, 4...``
 are blanks. An alignment starts at one of the first two positions and ends at one of the last two.

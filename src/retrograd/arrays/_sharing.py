@@ -1,4 +1,4 @@
-"""Arrays in memory that several processes have, and that is sent to them by its file descriptor."""
+"""Arrays in memory shared between processes, passed by file descriptor."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Many small matrices at once: each step of an elimination is done for all of them.
+"""Batches of small matrices: each elimination step is applied to all of them.
 
 LAPACK works on one matrix at a time, and calling it takes longer than it works where matrices are
 small. Here the loops go over rows, and NumPy goes over the batch.

@@ -1,4 +1,4 @@
-"""Sobol sequences: points that fill a cube evenly, by the direction numbers that SciPy has."""
+"""Sobol sequences: low-discrepancy points, with SciPy's direction numbers."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ def _table() -> tuple[Any, Any]:
     """The polynomials and first numbers of all dimensions (of Joe and Kuo)."""
     import importlib.util
 
-    found = importlib.util.find_spec("scipy")
-    assert found is not None
-    assert found.origin is not None
-    path = os.path.join(os.path.dirname(found.origin), "stats", "_sobol_direction_numbers.npz")
+    spec = importlib.util.find_spec("scipy")
+    assert spec is not None
+    assert spec.origin is not None
+    path = os.path.join(os.path.dirname(spec.origin), "stats", "_sobol_direction_numbers.npz")
     with np.load(path) as file:
         return file["poly"].astype(np.int64), file["vinit"].astype(np.int64)
 
@@ -49,11 +49,11 @@ def direction_numbers(dimensions: int) -> Integers:
 def scrambled(numbers: Integers, matrices: Integers) -> Integers:
     """Direction numbers whose bits are multiplied by matrices, lower triangles with ones on the
     diagonal, modulo 2."""
-    places = np.arange(BITS - 1, -1, -1)
+    bit_numbers = np.arange(BITS - 1, -1, -1)
     matrices = np.tril(matrices, -1) + np.eye(BITS, dtype=np.int64)
-    bits = numbers[:, :, None] >> places & 1
+    bits = numbers[:, :, None] >> bit_numbers & 1
     products = np.einsum("dpi,dji->djp", matrices, bits) & 1
-    return np.asarray((products << places).sum(-1), np.int64)
+    return np.asarray((products << bit_numbers).sum(-1), np.int64)
 
 
 def following(quasi: Integers, numbers: Integers, start: int, count: int) -> Integers:

@@ -63,8 +63,8 @@ def _scale(sizes: Any) -> Any:
 def iterated(
     product: Callable[[Any], Any], right: Any, symmetric: bool, tolerance: float
 ) -> tuple[Any, float]:
-    """The solution of a linear system of which only products with vectors are known, and what is
-    left of the right-hand side, relative to its size."""
+    """Solve a linear system given by matrix-vector products; returns the solution and the relative
+    residual."""
     right = np.asarray(right, np.float64)
     size = float(np.linalg.norm(right))
     if size == 0.0:

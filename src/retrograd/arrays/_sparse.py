@@ -1,4 +1,4 @@
-"""Products and solutions with sparse matrices, whose entries are given by rows, columns and values.
+"""Products with sparse matrices and sparse solves, in coordinate format.
 Entries that are repeated count as their sum."""
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ class Structure:
 
     def times(self, values: Any, dense: Any) -> Any:
         """The product with a dense matrix."""
-        found = self.matrix(values) @ np.asarray(dense)
-        return np.ascontiguousarray(found)
+        product = self.matrix(values) @ np.asarray(dense)
+        return np.ascontiguousarray(product)
 
     def solved(self, values: Any, right: Any) -> Any:
         """The solution of a system of equations with the matrix, for each column."""
@@ -56,7 +56,7 @@ class Structure:
 
 
 def nonzero(x: Any, dims: int) -> Any:
-    """The indices, in the first dimensions, of what is not zero throughout the others."""
+    """The indices, in the first dimensions, of slices that are not all zero."""
     while x.ndim > dims:
         x = (x != 0).any(-1)
     return np.stack(np.nonzero(x)) if dims else np.zeros((0, int((x != 0).sum())), np.int64)
@@ -161,8 +161,8 @@ def blocks(
     order = [*range(batch), batch + first, batch + 1 - first]
     counts = tuple(sizes[d] // lengths[d] for d in order)
     numbers, which = distinct(flat(outer[order], counts))
-    places = unflat(numbers, counts)[order]
-    return places, (which * block[0] + inner[batch]) * block[1] + inner[batch + 1]
+    block_indices = unflat(numbers, counts)[order]
+    return block_indices, (which * block[0] + inner[batch]) * block[1] + inner[batch + 1]
 
 
 def diagonals(offsets: Raw, length: int, shape: tuple[int, int]) -> tuple[Raw, Raw]:

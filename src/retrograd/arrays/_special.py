@@ -120,8 +120,8 @@ def lambertw(x: Raw) -> Raw:
     """The branch of Lambert's function that is real from -1 / e on; NaN below."""
     from scipy.special import lambertw
 
-    found = _shared(lambda x: np.asarray(lambertw(x)).real.astype(x.dtype), x)
-    return np.where(x < -np.exp(x.dtype.type(-1)), x.dtype.type(np.nan), found)
+    result = _shared(lambda x: np.asarray(lambertw(x)).real.astype(x.dtype), x)
+    return np.where(x < -np.exp(x.dtype.type(-1)), x.dtype.type(np.nan), result)
 
 
 def hyp0f1(x: Raw, b: float) -> Raw:

@@ -1,4 +1,4 @@
-"""Colourings of symmetric matrices, which use that an entry and its mirror image are equal.
+"""Colourings of symmetric matrices, in which each entry equals its mirror image.
 
 *Star* colourings let every entry be read directly: it is the only one of its row with the colour of
 its column, or its mirror image is. *Acyclic* colourings need fewer colours: the entries between two
@@ -41,8 +41,8 @@ def _best(pattern: Pattern, order: str | None, color: Any, fits: Any) -> Any:
     large = graph.shape[0] > coloring.MOST_COLUMNS
     if large and (regular := _on_grid(pattern, graph, range(2, 13), fits)) is not None:
         return regular
-    found = [color(graph, _sequence(graph, name)) for name in (ORDERS[:1] if large else ORDERS)]
-    best = min(found, key=coloring.count)
+    colorings = [color(graph, _sequence(graph, name)) for name in (ORDERS[:1] if large else ORDERS)]
+    best = min(colorings, key=coloring.count)
     if large or not graph.nnz:
         return best
     regular = _on_grid(pattern, graph, range(2, coloring.count(best)), fits)
@@ -192,7 +192,8 @@ def _edges(pattern: Pattern, colors: Any) -> tuple[Any, Any, Any, int]:
 
 
 def is_acyclic(pattern: Pattern, colors: Any) -> bool:
-    """Whether neighbours differ, and what is between any two colours has no cycle."""
+    """Whether neighbours have different colours, and any two colours induce a graph without
+    cycles."""
     rows = np.repeat(np.arange(pattern.shape[0]), np.diff(pattern.indptr))
     off = rows != pattern.indices
     if (colors[rows[off]] == colors[pattern.indices[off]]).any():

@@ -1,4 +1,4 @@
-"""The updates of optimizers: kernels that change parameters and their states in place.
+"""Optimizer kernels, which update parameters and their state in place.
 
 A kernel takes arrays of one shape, the parameter first and its gradient second, and then numbers.
 It writes into all of them but the gradient. Steps are done in each other's memory, so that a kernel

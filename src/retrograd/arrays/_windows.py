@@ -1,4 +1,4 @@
-"""Windows that slide over images: convolution, and the sums and extremes of pooling.
+"""Kernels with sliding windows over images: convolution and pooling.
 
 Images come in batches, ``(..., *sizes)``; a window at an index shows ``kernel`` elements in each
 dimension, ``dilation`` apart, and the next window is ``stride`` further on. All windows at once are
@@ -329,8 +329,8 @@ def divisors(kernel: Sizes, stride: Sizes, before: Sizes, counts: Sizes, sizes: 
 
 def window_maxima(x: Raw, kernel: Sizes, stride: Sizes, before: Sizes, dilation: Sizes,
                   counts: Sizes) -> tuple[Raw, Raw]:  # fmt: skip
-    """The largest element of every window, and where it stands in its image, counted in reading
-    order: the first of several, but the last NaN."""
+    """The maximum of every window and its flat index in the image: the first of equal elements, but
+    the last NaN."""
     n = len(kernel)
     lead, sizes = x.shape[: x.ndim - n], x.shape[x.ndim - n :]
     lowest = -np.inf if x.dtype.kind == "f" else np.iinfo(x.dtype).min
@@ -368,7 +368,7 @@ def window_maxima(x: Raw, kernel: Sizes, stride: Sizes, before: Sizes, dilation:
 
 
 class _WindowIndices:
-    """Where the elements of windows stand in their image, counted in reading order."""
+    """The flat indices in the image of the elements of each window."""
 
     def __init__(self, kernel: Sizes, stride: Sizes, before: Sizes, dilation: Sizes, counts: Sizes,
                  sizes: Sizes) -> None:  # fmt: skip

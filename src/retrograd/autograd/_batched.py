@@ -1,4 +1,4 @@
-"""Many backward passes as one: the gradients that they start from, as a batch."""
+"""Several backward passes as one, with a batch of initial gradients."""
 
 from __future__ import annotations
 

@@ -350,7 +350,7 @@ def _with_rank(x: Any, rank: int, front: int) -> Any:
 
 
 def _beside(x: Any) -> Any:
-    """A value as it is for every direction."""
+    """A value that is the same for every direction."""
     return linear.reshape(x, (x.shape[0], 1, *x.shape[1:]))
 
 

@@ -20,7 +20,7 @@ Custom = type["custom.Function"]
 
 
 class VmapInfo(NamedTuple):
-    """What a ``vmap`` static method is told besides its arguments."""
+    """The context passed to a ``vmap`` static method."""
 
     batch_size: int
     randomness: str

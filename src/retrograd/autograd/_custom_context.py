@@ -22,7 +22,7 @@ CLEARED: Any = object()  # stands where saved values were that are given out onl
 
 
 class FunctionCtx(Node):
-    """The context of a custom Function: what ``forward`` passes on to ``backward``.
+    """The context of a custom Function, which passes data from ``forward`` to ``backward``.
 
     It is also the node of the graph. Any attribute may be set on it.
 

@@ -1,4 +1,4 @@
-"""What the ``forward`` of a custom operation gave, as results of its node.
+"""Turns the return values of a custom ``forward`` into results of its node.
 
 An output may be new, a view of something, an input as it was, or an input that was written. For
 each of these the graph goes on in another way. What was saved is kept such that the node does not

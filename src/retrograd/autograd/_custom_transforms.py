@@ -30,8 +30,9 @@ Custom = type["custom.Function"]
 
 
 def level_of(args: tuple[Any, ...]) -> Level | None:
-    """The innermost transform that some arguments belong to."""
-    return highest_level(value_of(a) for a in flat(args) if isinstance(a, Plug.tensor))
+    """The innermost transform that some arguments belong to. A device is none."""
+    level = highest_level(value_of(a) for a in flat(args) if isinstance(a, Plug.tensor))
+    return level if level is not None and level.number else None
 
 
 def lifted(level: Level, args: Sequence[Any]) -> tuple[Any, ...]:

@@ -76,7 +76,7 @@ class Dual(Lifted):
         self.bare_dtype = None
 
     def become_view(self, of: Dual, take: Callable[[Any], Any]) -> None:
-        """Note what the value is a view of, and how to take that view of a tangent."""
+        """Record the base of the view, and how to take the same view of a tangent."""
         self.view_of = (of, take)
         self.bare_dtype = None
         # A tangent that is written shows in its views, which the one at hand may not be.
@@ -89,7 +89,7 @@ class Dual(Lifted):
 
     @property
     def view_chain(self) -> list[Dual]:
-        """The value, what it is a view of, and so on."""
+        """The value, its base, the base of its base, and so on."""
         chain = [self]
         while chain[-1].view_of is not None:
             chain.append(chain[-1].view_of[0])
@@ -97,7 +97,7 @@ class Dual(Lifted):
 
     @property
     def tangent(self) -> Any:
-        """How fast the value moves, or None."""
+        """The tangent, or None."""
         if self.view_of is None:
             if type(self._tangent) is LazyTangent:
                 self._tangent = self._tangent.compute()
@@ -111,7 +111,7 @@ class Dual(Lifted):
         return self._tangent
 
     def write_tangent(self, new: Any) -> None:
-        """Make ``new`` the tangent of the value, as part of that of what it is a view of."""
+        """Write ``new`` as the tangent of the value, which is part of the tangent of its base."""
         chain = self.view_chain
         top = next((k for k, dual in enumerate(chain) if dual.part is not None), len(chain) - 1)
         source = chain[top]
@@ -142,7 +142,7 @@ class Dual(Lifted):
         return as_tensor(self.primal).detach().__array__(*given, **named)
 
     def detached(self) -> Lifted:
-        """The value alone, which does not move."""
+        """The value without its tangent."""
         return Dual(self.level, as_tensor(self.primal).detach(), None)
 
     def as_gradient(self, like: Any = None) -> Lifted:
@@ -167,7 +167,7 @@ class Dual(Lifted):
 
 
 class DualLevel(Level):
-    """Forward mode: every operation takes tangents along."""
+    """The level of forward mode: every operation computes tangents, too."""
 
     __slots__ = ("in_inference",)
 

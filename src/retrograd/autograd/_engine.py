@@ -216,9 +216,12 @@ def _loop(task: Task) -> dict[int, Any]:
             following, next_g = next_nodes[0], received[0]
             g = received = None
             continue
-        for n, g in zip(next_nodes, received):  # noqa: B905 - strict takes time here
+        position = -1
+        for n in next_nodes:
+            position += 1  # making a zip would take as long as the rest of this loop
             if n is None:
                 continue
+            g = received[position]
             entry = waiting.get(n)
             if entry is not None:
                 if entry[1] and type(g) is ndarray:
@@ -251,7 +254,7 @@ def plus(a: Any, b: Any) -> Any:
 
 
 def deliver(task: Task, node: Node, number: int | None, g: Any) -> None:
-    """Add a gradient to what ``node`` has received for its output ``number``."""
+    """Add a gradient to those that ``node`` has received for its output ``number``."""
     entry = task.waiting.get(node)
     if entry is None:
         entry = [g, False] if number is None else {number: [g, False]}
@@ -350,7 +353,7 @@ def visit(task: Task, node: Node, g: Any, next_nodes: Sequence[Node | None]) -> 
 
 def seen(task: Task, grads: Any) -> Any:
     """Gradients as observers see them: sparse ones in dense form."""
-    if not any([type(g) in SPARSE for g in grads]):
+    if not SPARSE or not any([type(g) in SPARSE for g in grads]):
         return grads
     dense = [g.to_dense() if type(g) in SPARSE else g for g in grads]
     return dense if task.recorded else [raw(g) for g in dense]
@@ -396,7 +399,9 @@ def values_of(g: Any) -> Any:
 
 def explain(node: Node, error: Exception, task: Task | None = None) -> None:
     """Add to an error the line of the forward pass that it goes back to, and a hint if it is that
-    of a second pass through a graph."""
+    of a second pass through a graph. What observes the pass may want neither."""
+    if task is not None and not getattr(task.observer, "explains", True):
+        return
     if any(note.startswith(NOTES) for note in getattr(error, "__notes__", ())):
         return  # said already, by a pass inside this one
     trace = node.extras.trace if node.extras else None

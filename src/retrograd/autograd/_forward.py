@@ -1,4 +1,4 @@
-"""Tangents of one operation: how its results move when its inputs do.
+"""Tangents of the results of an operation, from the tangents of its inputs.
 
 Each family has its own method. What is left over, operations with several outputs or rules of their
 own, goes by transposing twice: a rule is linear in ``g``, so the gradient of *it* with respect to

@@ -316,7 +316,7 @@ def set_node(tensor: Any, node: Node | None) -> None:
 
 
 def move_retained(tensor: Any, node: Node, number: int | None = None) -> None:
-    """``retain_grad`` means the tensor as it is when used last: it moves to the new node."""
+    """``retain_grad`` applies to the latest version of a tensor, so it moves to the new node."""
     if tensor._meta is None or not tensor._meta.retains:
         return
     old: Node | None = tensor._node  # None after detach_()
@@ -429,8 +429,8 @@ def outside_of_complex(inside: Any, x: Any) -> Any:
 
 
 class CopySlices(CallableNode):
-    """The history of a base of which a view was written: elsewhere as before, in the view's
-    place what the write's own node says."""
+    """The history of a base after a write to a view: gradients of the view's elements go to the
+    node of the write, all others to the old history."""
 
     __slots__ = ("part", "place", "recorded", "write")
 

@@ -1,4 +1,4 @@
-"""Hooks: registries, the handles that take a hook out again, and how a backward pass calls them.
+"""Hooks: registries, handles that remove a hook, and calls during a backward pass.
 
 Hooks see gradients as Tensors, and what they return replaces a gradient, if it is of the same shape
 and dtype.
@@ -26,7 +26,7 @@ _ids = itertools.count()
 
 
 class RemovableHandle:
-    """Takes a hook out of its registry again, by ``remove()`` or at the end of a ``with``."""
+    """A handle that removes a hook, by ``remove()`` or at the end of a ``with`` block."""
 
     __slots__ = ("_registry", "id")
 

@@ -9,7 +9,8 @@ from typing import Any, NamedTuple
 
 from retrograd import arrays
 from retrograd.arrays import Raw, dtypes
-from retrograd.autograd._backward import grad, is_tensor
+from retrograd.autograd._backward import grad
+from retrograd.autograd._roots import is_tensor
 from retrograd.autograd._wrap import wrap
 
 Tensor = Any

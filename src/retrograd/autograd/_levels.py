@@ -68,8 +68,8 @@ def as_tensor(x: Any) -> Any:
 
 
 def value_of(tensor: Any) -> Any:
-    """What a tensor holds. A view that was taken before its base was given a tangent by a write
-    learns of it here, so whoever looks for tangents must ask here, and not for ``_data``."""
+    """The value of a tensor. If the base of a view was given a tangent by a write, the view is
+    updated here, so code that needs tangents must call this and not read ``_data``."""
     meta = tensor._meta
     if meta is not None and meta.view is not None:
         keep_up(tensor)

@@ -1,4 +1,4 @@
-"""Nodes of the graph: what an operation leaves behind so that it can be differentiated.
+"""Nodes of the graph: the record of an operation that a backward pass uses.
 
 A node knows the nodes that its inputs came from (``next_nodes``), the values that its rules need
 (``saved``), and how to turn the gradient of its output into gradients of its inputs
@@ -149,7 +149,7 @@ class Node:
 
     @property
     def metadata(self) -> dict[Any, Any]:
-        """A dictionary for whatever a user wants to note on the node."""
+        """A dictionary for the user's own data about the node."""
         extras = self.extras_for_visit()
         if extras.metadata is None:
             extras.metadata = {}

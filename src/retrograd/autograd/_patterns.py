@@ -67,7 +67,7 @@ class Dependent(Lifted):
 
     @property
     def pattern(self) -> Any:
-        """The pattern. That of a view is part of what it is a view of."""
+        """The pattern. The pattern of a view is part of that of its base."""
         if self.view_of is not None:
             base, rows = self.view_of
             if self.seen != base.version:
@@ -99,7 +99,7 @@ class Dependent(Lifted):
         self.value = as_tensor(self.value)
 
     def become_view(self, of: Dependent, take: Callable[[Any], Any]) -> None:
-        """Note what the value is a view of; ``take`` takes the view of any value of that shape."""
+        """Record the base of the view; ``take`` takes the same view of any value of that shape."""
         if self.dtype.kind == of.dtype.kind:
             rows = arrays.asarray(raw(take(as_tensor(_numbers(of.shape))))).reshape(-1)
         elif self.size < of.size:  # view_as_complex: an element is made of two

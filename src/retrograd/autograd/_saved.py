@@ -79,8 +79,8 @@ def pack_saved(node: OperationNode) -> None:
 
 @functools.cache
 def order_for_hooks(operation: Operation) -> list[int]:
-    """The positions of what an operation saves, in the order in which PyTorch calls hooks: the
-    inputs by name, then the outputs."""
+    """The positions of saved values in the order in which PyTorch calls hooks: inputs by name, then
+    outputs."""
     names = operation.saves
     return sorted(range(len(names)), key=lambda i: (names[i] not in operation.inputs, names[i]))
 

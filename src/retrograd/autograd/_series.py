@@ -111,7 +111,7 @@ class Series(Lifted):
 
     @property
     def path(self) -> list[Series]:
-        """The value, what it is a view of, and so on."""
+        """The value, its base, the base of its base, and so on."""
         results = [self]
         while results[-1].view_of is not None:
             results.append(results[-1].view_of[0])
@@ -385,8 +385,8 @@ class Call:
         return x.coefficient(k) if self.moving[position] else None
 
     def is_affine(self) -> bool:
-        """Whether no rule that is needed depends on what moves: the tangent is then that of a
-        linear operation, and so is every coefficient."""
+        """Whether no needed rule depends on an operand with a tangent: the operation is then linear
+        in the series."""
         op = self.operation
         if op.jvp is not None:
             rules: list[Any] = [op.jvp]

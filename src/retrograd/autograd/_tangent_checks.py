@@ -1,4 +1,4 @@
-"""Checking forward mode: do tangents agree with finite differences?
+"""Checks tangents of forward mode against finite differences.
 
 An input is moved along one real direction at a time. Slow mode takes the direction of each of its
 elements, and so gets the Jacobian a row at a time; fast mode takes one at random.

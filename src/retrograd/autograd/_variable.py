@@ -1,4 +1,4 @@
-"""What autograd knows of a tensor: its data, where it came from, and its gradient.
+"""The part of a tensor that autograd uses: its data, its node and its gradient.
 
 The Tensor class that users hold adds everything that is about arrays.
 """
@@ -379,7 +379,9 @@ def _detached(x: Any, interceptors: Sequence[Any]) -> Any:
     """A value of a transform without its history. Of the interceptors of operations, those that
     note or replace what a function uses are asked first."""
     if not interceptors:
-        return wrap(x._data.detached()) if isinstance(x._data, Lifted) else x.detach()
+        if not isinstance(x._data, Lifted):
+            return x.detach()
+        return wrap(x._data.detached(), version=version_of(x))
     detach = getattr(interceptors[-1], "detach", None)
     if detach is None:
         return _detached(x, interceptors[:-1])

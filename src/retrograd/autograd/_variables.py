@@ -67,7 +67,7 @@ class Variables:
         return isinstance(node, AccumulateGrad) or node.order > self.start
 
     def leads_elsewhere(self, tensor: Any) -> bool:
-        """Whether what a Tensor was computed from is more than the variables."""
+        """Whether a Tensor was computed from more than the variables."""
         node = tensor.grad_fn
         if node is not None:
             self.explore([node])

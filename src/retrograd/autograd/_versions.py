@@ -1,4 +1,4 @@
-"""Version counters: how an in-place write is noticed by whoever saved the value before it.
+"""Version counters, which detect in-place writes to saved values.
 
 A counter is shared by a tensor, its views and its ``detach()``ed copies, because they share
 memory. It is made when somebody first needs it: when the value is saved for backward, when a view

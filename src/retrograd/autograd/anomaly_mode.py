@@ -1,4 +1,4 @@
-"""Anomaly mode: an error in backward is shown with the forward call that it goes back to."""
+"""Anomaly mode: errors in backward are shown with the forward call that caused them."""
 
 from __future__ import annotations
 

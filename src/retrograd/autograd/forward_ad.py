@@ -16,7 +16,7 @@ from retrograd.ops.copies import to_dtype
 
 
 class UserLevel(DualLevel):
-    """A level that the user entered, rather than a function of functions."""
+    """A level that the user entered by hand, rather than a transform."""
 
     __slots__ = ("scope",)
 

@@ -1,4 +1,4 @@
-"""Custom operations: a forward and a backward of the user's own, as one node of the graph.
+"""``Function``: custom operations with a user-defined forward and backward.
 
 ``Function.apply`` runs ``forward`` unrecorded and, if an input requires grad, leaves a node whose
 backward is the user's. The node itself is the ``ctx`` that both receive.

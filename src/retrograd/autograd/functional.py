@@ -271,7 +271,7 @@ class Call:
             self.check(self.outputs, "outputs")
 
     def vectors(self, v: Any, others: Tensors, several: bool) -> Tensors:
-        """The vectors given, checked against what they are for."""
+        """The vectors passed by the user, checked against the shapes they are multiplied with."""
         _, given = _as_tuple(v, "v", self.name)
         if len(given) != len(others):
             if several:
@@ -301,7 +301,8 @@ class Call:
         _check_requires_grad(tensors, role, self.strict)
 
     def filled(self, gradients: Tensors, like: Tensors, stage: str) -> Tensors:
-        """Gradients, with zeros for what nothing depends on, which ``strict`` refuses."""
+        """Gradients, with zeros for inputs that nothing depends on; ``strict`` makes these an
+        error."""
         filled = []
         for i, (g, x) in enumerate(zip(gradients, like, strict=True)):
             if self.strict and g is None:
@@ -319,7 +320,7 @@ class Call:
         return self.result(self.outputs, self.several_outputs)
 
     def result(self, tensors: Tensors, several: bool) -> Any:
-        """Tensors as the user gets them: with their history only if asked for."""
+        """Tensors for the user: with a history only if ``create_graph`` is set."""
         result = tuple(_detached(x, self.create_graph) for x in tensors)
         return result if several else result[0]
 

@@ -181,7 +181,7 @@ class set_grad_enabled(ModeContext):  # noqa: N801
 
 
 class inference_mode(ModeContext):  # noqa: N801
-    """Disables recording for good, as a context manager or a decorator.
+    """Disables recording, as a context manager or a decorator; results can never be recorded later.
 
     Tensors created here have no version counter, which is faster than ``no_grad``, and can never be
     used in operations that are recorded.

@@ -1,4 +1,4 @@
-"""Checking gradients: does what a backward pass computes agree with finite differences?
+"""``gradcheck``: compares gradients with finite differences.
 
 The Jacobian of an output with respect to an input has a row for each element of the input and a
 column for each element of the output. Slow mode computes all of it twice and compares element by

@@ -1,4 +1,4 @@
-"""The graph as users see it: nodes, edges, hooks on what is saved and on several gradients."""
+"""``autograd.graph``: nodes, edges, and hooks on saved tensors and on several gradients."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any, Self
 
 from retrograd import arrays
 from retrograd._modes import Scope, modes
-from retrograd.autograd._backward import GradientEdge, get_gradient_edge
 from retrograd.autograd._engine import Task, current_task
 from retrograd.autograd._hooks import RemovableHandle
 from retrograd.autograd._node import Node
+from retrograd.autograd._roots import GradientEdge, get_gradient_edge
 from retrograd.autograd._versions import version_of
 from retrograd.autograd._wrap import wrap
 from retrograd.autograd.grad_mode import ModeContext
@@ -148,7 +148,7 @@ class allow_mutation_on_saved_tensors(ModeContext):  # noqa: N801
         return kept
 
     def before_mutation(self, tensor: Any) -> None:
-        """Copies what was saved of a tensor that is about to be written.
+        """Copies the saved values of a tensor that is about to be written.
 
         Args:
             tensor: the tensor.
@@ -177,7 +177,7 @@ class allow_mutation_on_saved_tensors(ModeContext):  # noqa: N801
 
 
 def increment_version(tensor: Any) -> None:
-    """Notes that the memory of a tensor was written by other means than operations.
+    """Increments the version of a tensor whose memory was written by other means than operations.
 
     A backward pass that needs its old value then raises an error.
 
@@ -241,7 +241,7 @@ def register_multi_grad_hook(
 
 
 def alive() -> Alive:
-    """Finds the graphs that are alive, and what keeps them so.
+    """Finds the graphs that are alive, and the variables that keep them alive.
 
     A list of losses keeps the graph of each, with all that it has saved: memory that grows from
     step to step. Every object of the program is looked at, which takes a moment.

@@ -1,4 +1,4 @@
-"""``torch.autograd.profiler``: the older names of ``torch.profiler``, which has what they name."""
+"""``torch.autograd.profiler``: older names for ``torch.profiler``."""
 
 from __future__ import annotations
 

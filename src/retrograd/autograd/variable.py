@@ -16,7 +16,8 @@ class _AnyTensor(type):
 
 
 class Variable(metaclass=_AnyTensor):
-    """Every tensor is a Variable; calling it gives a leaf that shares the data.
+    """PyTorch's former class of tensors with gradients. Calling it returns a leaf that shares the
+    data.
 
     >>> torch.autograd.Variable(torch.ones(1), requires_grad=True)
     tensor([1.], requires_grad=True)

@@ -1,4 +1,4 @@
-"""Arguments and results of functions that are transformed."""
+"""Arguments and results of transformed functions."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def replaced(args: tuple[Any, ...], argnums: Argnums, values: Any) -> tuple[Any,
 
 
 def with_aux(output: Any, has_aux: bool, what: str) -> tuple[Any, Any]:
-    """What a function returned, and beside it what is not to be differentiated."""
+    """The outputs of a function, and its auxiliary data, which are not differentiated."""
     if not has_aux:
         return output, None
     if not (isinstance(output, tuple) and len(output) == 2):
@@ -89,7 +89,7 @@ def check_tensor(x: Any) -> None:
 
 
 def check_real(name: str, values: Any, role: str) -> None:
-    """That no Tensor in a tree is complex: a Jacobian would not say what it is a derivative of."""
+    """Raise an error if a Tensor in a tree is complex: its Jacobian would be ambiguous."""
     for i, x in enumerate(flatten(values)[0]):
         if isinstance(x, Tensor) and x.is_complex():
             raise RuntimeError(
@@ -128,12 +128,12 @@ def is_array(x: Any) -> bool:
 
 
 def as_tensor(x: Any) -> Any:
-    """A tensor of the memory of an array; anything else as it is."""
+    """A tensor that shares the memory of an array; other values unchanged."""
     return wrap(arrays.writable(x)) if is_array(x) else x
 
 
 def as_array(x: Any) -> Any:
-    """The array of a tensor that is one; anything else as it is."""
+    """The array of a tensor; other values unchanged."""
     plain = isinstance(x, Tensor) and not x.requires_grad and arrays.is_raw(value_of(x))
     return x._array() if plain else x
 

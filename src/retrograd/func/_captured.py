@@ -1,4 +1,4 @@
-"""Running a function that is being differentiated, and refusing its writes to captured tensors.
+"""Rejects writes to captured tensors in a function that is being differentiated.
 
 A tensor that a function writes in place must be one that it made itself, or one that it was given:
 another is state from outside, and what the function does to it is no part of what is
@@ -27,7 +27,7 @@ MOST_OBJECTS = 50_000  # that are looked at; what lies deeper is taken for the f
 
 
 class Running(Within):
-    """Within it, a function runs that is being differentiated. ``given``: its arguments."""
+    """A context for a function that is being differentiated. ``given``: its arguments."""
 
     def __init__(self, function: Callable[..., Any] | None, *given: Any, **changes: Any) -> None:
         self.function = function
@@ -85,9 +85,9 @@ def references(x: Any) -> list[Any]:
     if isinstance(x, types.FunctionType):
         cells = [cell for cell in x.__closure__ or () if _is_filled(cell)]
         names = names_in(x.__code__)
-        found = [x.__globals__[n] for n in names if n in x.__globals__]
-        found += [cell.cell_contents for cell in cells]
-        return [*found, *(x.__defaults__ or ()), *(x.__kwdefaults__ or {}).values(),
+        values = [x.__globals__[n] for n in names if n in x.__globals__]
+        values += [cell.cell_contents for cell in cells]
+        return [*values, *(x.__defaults__ or ()), *(x.__kwdefaults__ or {}).values(),
                 getattr(x, "__wrapped__", None)]  # fmt: skip
     if isinstance(x, types.MethodType):
         return [x.__self__, x.__func__]
@@ -95,9 +95,9 @@ def references(x: Any) -> list[Any]:
         return [x.func, *x.args, *x.keywords.values()]
     if isinstance(x, (type, types.ModuleType, str, bytes, int, float)) or x is None:
         return []
-    found = list(getattr(x, "__dict__", {}).values())
+    values = list(getattr(x, "__dict__", {}).values())
     methods = [vars(kind).get(name) for kind in type(x).__mro__ for name in ("__call__", "forward")]
-    return [*found, *(method for method in methods if isinstance(method, types.FunctionType))]
+    return [*values, *(method for method in methods if isinstance(method, types.FunctionType))]
 
 
 def names_in(code: types.CodeType) -> Iterator[str]:
@@ -118,7 +118,7 @@ def _is_filled(cell: Any) -> bool:
 
 
 def parts_of(leaves: list[Any]) -> list[Any]:
-    """The tensors among some values, those that they are views of, and what they are made of."""
+    """The tensors among some values, their bases, and the parts of lifted ones."""
     results: list[Any] = []
     to_visit = [x for x in leaves if isinstance(x, TensorLike)]
     while to_visit:

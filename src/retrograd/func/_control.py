@@ -1,4 +1,4 @@
-"""Control flow by functions: ``cond``, ``while_loop`` and ``scan``.
+"""Structured control flow: ``cond``, ``while_loop`` and ``scan``.
 
 In eager mode they are Python's own ``if``, ``while`` and ``for``, so that derivatives of every kind
 are those of the operations inside. Under ``vmap`` the entries of a batch may want different things:
@@ -76,19 +76,19 @@ def cond(
 def cond_now(
     pred: Tensor, true_fn: Callable[..., Any], false_fn: Callable[..., Any], operands: Sequence[Any]
 ) -> Any:
-    """``cond`` by what ``pred`` is now."""
+    """``cond`` in eager mode, by the value of ``pred``."""
     with Unwritten("torch.cond", flatten(operands)[0] if modes.grad_enabled else ()):
         if differs(pred):
-            found = chosen(pred.reshape(()), true_fn(*operands), false_fn(*operands))
+            results = chosen(pred.reshape(()), true_fn(*operands), false_fn(*operands))
         else:
-            found = true_fn(*operands) if pred else false_fn(*operands)
-    leaves, shape = flatten(found)
+            results = true_fn(*operands) if pred else false_fn(*operands)
+    leaves, shape = flatten(results)
     return unflatten(own_tensors(leaves, flatten(operands)[0]), shape)
 
 
 def own_tensors(leaves: Sequence[Any], given: Sequence[Any]) -> list[Any]:
-    """Results, of which those that were given, and views, are copied: as in a compiled function,
-    what users write over them stays their own."""
+    """Results, with copies of operands and of views, so that writing to a result changes no
+    operand, as in a compiled function."""
     known = {id(x) for x in given}
     return [
         x.clone() if isinstance(x, Tensor) and (id(x) in known or x._is_view()) else x
@@ -173,7 +173,7 @@ def while_loop_now(
 ) -> Any:
     """``while_loop`` as long as the values say."""
     leaves, shape = flatten(carried)
-    given = leaves
+    operands = leaves
     safe = None  # values for which the condition held
     while True:
         going = checked_condition(cond_fn(*carried))
@@ -188,10 +188,10 @@ def while_loop_now(
                 safe = leaves
             else:
                 safe = [_frozen(going, x, s) for x, s in zip(leaves, safe, strict=True)]
-            found = next_values(body_fn, safe, shape)
-            leaves = [_where(going, a, b) for a, b in zip(found, leaves, strict=True)]
+            values = next_values(body_fn, safe, shape)
+            leaves = [_where(going, a, b) for a, b in zip(values, leaves, strict=True)]
         carried = unflatten(leaves, shape)
-    return tuple(unflatten(own_tensors(leaves, given), shape))
+    return tuple(unflatten(own_tensors(leaves, operands), shape))
 
 
 def _frozen(going: Tensor, x: Any, before: Any) -> Any:
@@ -217,7 +217,8 @@ def checked_condition(going: Any) -> Any:
 
 
 def next_values(body_fn: Callable[..., Any], leaves: Sequence[Any], shape: Shape) -> list[Any]:
-    """The leaves of what ``body_fn`` returns, which must be like those that it is given."""
+    """The leaves that ``body_fn`` returns, which must have the shapes and dtypes of its
+    arguments."""
     with Unwritten("torch.while_loop", leaves):
         new = body_fn(*unflatten(leaves, shape))
     return checked_values(leaves, shape, new)
@@ -227,14 +228,14 @@ def checked_values(leaves: Sequence[Any], shape: Shape, new: Any) -> list[Any]:
     """The leaves of what ``body_fn`` returned."""
     if not isinstance(new, (tuple, list)):
         raise AssertionError(f"body_fn should return a tuple but got {type(new)}")
-    found, own = flatten(new)
-    if len(found) != len(leaves) or own.parts != shape.parts:
+    values, own = flatten(new)
+    if len(values) != len(leaves) or own.parts != shape.parts:
         raise RuntimeError(
             "Expected body_fn_output and carried_inputs to have same number of outputs but got "
             f"lhs:{new} and rhs:{list(leaves)}"
         )
-    check_alike(found, leaves, "body_fn_output", "carried_inputs")
-    return found
+    check_alike(values, leaves, "body_fn_output", "carried_inputs")
+    return values
 
 
 def scan(
@@ -289,8 +290,7 @@ def scan(
 
 
 def checked_scan(combine_fn: Any, init: list[Any], xs: list[Any], dim: Any, reverse: Any) -> int:
-    """The dimension, counted from the front, if the arguments of ``scan`` are what they should
-    be."""
+    """Check the arguments of ``scan``; returns the non-negative dimension."""
     for x in xs:
         if not isinstance(x, Tensor):
             raise RuntimeError(f"All xs leaves must be a Tensor but got {x}")
@@ -335,8 +335,8 @@ def scan_now(
     for i in reversed(range(count)) if reverse else range(count):
         x = [column[i] for column in columns]
         with Unwritten("torch.scan", [*carry, *x]):
-            found = combine_fn(unflatten(carry, shape), unflatten(x, xs_shape))
-        carry, ys, own = combined(carry, shape, found)
+            pair = combine_fn(unflatten(carry, shape), unflatten(x, xs_shape))
+        carry, ys, own = combined(carry, shape, pair)
         if ys_shape is not None and own != ys_shape:
             raise RuntimeError(
                 "combine_fn must return results that are nested in the same way for all slices, "
@@ -422,12 +422,12 @@ def check_branches(leaves: list[Any], shape: Shape, others: list[Any], other_sha
 
 
 def check_alike(these: Sequence[Any], those: Sequence[Any], name: str, other_name: str) -> None:
-    """RuntimeError if values that are to stand for each other differ in shape or dtype."""
+    """Raise a RuntimeError if corresponding values differ in shape or dtype."""
     differences = []
     for i, (a, b) in enumerate(zip(these, those, strict=True)):
-        found = difference(a, b)
-        if found:
-            differences.append(f"pair[{i}] differ in {found}, where lhs is {a!r} and rhs is {b!r}")
+        text = difference(a, b)
+        if text:
+            differences.append(f"pair[{i}] differ in {text}, where lhs is {a!r} and rhs is {b!r}")
     if differences:
         raise RuntimeError(
             f"Expected {name} and {other_name} to have same metadata but found:\n"
@@ -436,14 +436,14 @@ def check_alike(these: Sequence[Any], those: Sequence[Any], name: str, other_nam
 
 
 def difference(a: Any, b: Any) -> str:
-    """In what two values differ, other than in what they are."""
+    """Describe how the metadata of two values differ."""
     if isinstance(a, Tensor) and isinstance(b, Tensor):
-        found = []
+        texts = []
         if a.shape != b.shape:
-            found.append(f"'shape: {Size(a.shape)} vs {Size(b.shape)}'")
+            texts.append(f"'shape: {Size(a.shape)} vs {Size(b.shape)}'")
         if a._data.dtype != b._data.dtype:
-            found.append(f"'dtype: {a.dtype} vs {b.dtype}'")
-        return ", ".join(found)
+            texts.append(f"'dtype: {a.dtype} vs {b.dtype}'")
+        return ", ".join(texts)
     if a is None and b is None:
         return ""
     if isinstance(a, (bool, int)) and isinstance(b, (bool, int)):

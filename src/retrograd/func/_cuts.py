@@ -58,8 +58,8 @@ class Call(NamedTuple):
 
 
 class Calls(Interceptor):
-    """Sees the operations of a function that are given copies of elements of the input. Those that
-    only move them are done; of others, the operands are replaced."""
+    """Intercepts operations on copies of input elements. Operations that only move elements are
+    run; for others, the operands are replaced."""
 
     def handle(
         self, op: Operation, args: Sequence[Any], options: dict[str, Any], computed: Any
@@ -208,7 +208,7 @@ def only_copies(op: Operation) -> bool:
 
 
 class Plan(NamedTuple):
-    """Where a function is cut, and what the numbers behind the cuts are."""
+    """Where a function is cut, and which input elements arrive at the cuts."""
 
     calls: list[Call]
     blocks: Any
@@ -238,25 +238,25 @@ def find(
         watching.append(Following(level))
         return watching[0]
 
-    found = follow(func, x, True, what, watch)
-    if found.looked:
+    followed = follow(func, x, True, what, watch)
+    if followed.looked:
         return (None, *find_pattern(func, x, what))
     (following,) = watching
     sources, middle = following.sources[1:], following.middle
     inner = None
     if middle is not None:
-        own = found._replace(step=middle.step, shape=middle.shape)
+        own = followed._replace(step=middle.step, shape=middle.shape)
         inner = own.pattern(sources[: middle.leaf - 1])
-    needed = [] if found.step is None else steps.needed(found.step)
+    needed = [] if followed.step is None else steps.needed(followed.step)
     leaves = {each.data for each in needed if each.kind == "leaf"}
     # What was not cut leads to the input itself, the first leaf, or to the intermediate value.
     uncut = {0} if middle is None else {0, middle.leaf}
-    if found.step is not None and not found.wrote and not leaves & uncut:
-        plan = _planned(following, found, leaves, inner)
+    if followed.step is not None and not followed.wrote and not leaves & uncut:
+        plan = _planned(following, followed, leaves, inner)
         if plan is not None:
             pattern = plan.blocks.pattern if plan.parts is None else plan.parts.pattern
-            return plan, pattern, found.shape, False
-    return None, found.pattern(sources, inner), found.shape, False
+            return plan, pattern, followed.shape, False
+    return None, followed.pattern(sources, inner), followed.shape, False
 
 
 def _planned(following: Following, found: Any, leaves: set[int], inner: Any) -> Plan | None:
@@ -288,8 +288,8 @@ def _planned(following: Following, found: Any, leaves: set[int], inner: Any) -> 
 class Cutting(Calls):
     """Gives the operations of a function the variables that a plan says."""
 
-    def __init__(self, found: Plan, x: Tensor) -> None:
-        self.plan = found
+    def __init__(self, plan: Plan, x: Tensor) -> None:
+        self.plan = plan
         self.count = 0  # of calls
         self.variables: dict[int, Tensor] = {}
         self._copies = {id(x): x}
@@ -395,9 +395,8 @@ def up_to(func: Callable[[Tensor], Any], middle: Middle) -> Callable[[Tensor], T
 
 def changed() -> RuntimeError:
     return RuntimeError(
-        "the function calls other operations than it did when it was followed, so what was found "
-        "out about it does not hold. Make a new sparse Jacobian, or use mode='forward' or "
-        "mode='reverse'."
+        "the function calls other operations than when its pattern was computed, so the pattern is "
+        "no longer valid. Create a new sparse Jacobian, or use mode='forward' or mode='reverse'."
     )
 
 
@@ -407,10 +406,10 @@ class Cuts:
     mode = "cut"
     never_changes = True  # so that a program that refers to it need not compare it at each call
 
-    def __init__(self, found: Plan) -> None:
-        self.plan = found
-        self.row_colors = found.blocks.row_colors
-        self.column_colors = arrays.full((found.blocks.pattern.shape[1],), -1, arrays.int64)
+    def __init__(self, plan: Plan) -> None:
+        self.plan = plan
+        self.row_colors = plan.blocks.row_colors
+        self.column_colors = arrays.full((plan.blocks.pattern.shape[1],), -1, arrays.int64)
 
     def compressed(self, func: Callable[[Tensor], Any], x: Tensor) -> Any:
         """The gradients by all variables, a row for each colour."""
@@ -422,13 +421,13 @@ class Cuts:
             raise changed()
         variables = [cutting.variables[i] for i in blocks.variables]
         seeds = wrap(arrays.coloring.seeds(blocks.row_colors, raw(output).dtype))
-        found = []
+        parts = []
         for color, seed in enumerate(seeds):
-            found += grad(
+            parts += grad(
                 output, variables, seed.reshape(plan.output),
                 retain_graph=color + 1 < len(seeds), allow_unused=True,
             )  # fmt: skip
-        sized = zip(found, variables * len(seeds), strict=True)
+        sized = zip(parts, variables * len(seeds), strict=True)
         flat = [linear.reshape(copies.zeros_like(v) if g is None else g, (-1,))
                 for g, v in sized]  # fmt: skip
         found_all: Tensor = linear.cat(flat or [wrap(arrays.zeros((0,), raw(x).dtype))], dim=0)
@@ -442,8 +441,8 @@ class Cuts:
 class Composed(Cuts):
     """As ``Cuts``, behind an intermediate value whose own Jacobian is found by ``products``."""
 
-    def __init__(self, found: Plan, products: Any) -> None:
-        super().__init__(found)
+    def __init__(self, plan: Plan, products: Any) -> None:
+        super().__init__(plan)
         self.products = products
         self.column_colors = products.column_colors
 

@@ -1,4 +1,4 @@
-"""Jacobian-vector products as transforms."""
+"""``jvp``: Jacobian-vector products."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ class Moved:
                 self.tangents[i] = as_tensor(t).clone()
 
     def filled(self) -> list[Any]:
-        """The tangents, with zeros for what does not move."""
+        """The tangents, with zeros where there are none."""
         pairs = zip(self.values, self.tangents, strict=True)
         return [y.new_zeros(y.shape) if t is None else as_tensor(t) for y, t in pairs]
 
@@ -122,10 +122,10 @@ def _points(primals: Any, tangents: Any) -> tuple[list[Any], list[Any], Shape]:
             f"structure {describe(shape)} and tangents with structure "
             f"{describe(flatten(tangents)[1])}"
         ) from None
-    for name, given in (("primals", values), ("tangents", directions)):
-        if not given:
+    for name, leaves in (("primals", values), ("tangents", directions)):
+        if not leaves:
             raise RuntimeError(f"{WHAT}: Expected {name} to contain at least one Tensor.")
-        for x in given:
+        for x in leaves:
             if not isinstance(x, Tensor):
                 raise RuntimeError(
                     f"{WHAT}: Expected {name} to only contain Tensors, got {type(x)}"

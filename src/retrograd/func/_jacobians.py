@@ -1,4 +1,4 @@
-"""Jacobians and Hessians: all rows, or all columns, at once.
+"""``jacrev``, ``jacfwd`` and ``hessian``: all rows or columns at once.
 
 A Jacobian is what the vectors of the standard basis are taken to, by products with it from the left
 (``jacrev``) or from the right (``jacfwd``). The basis is one batch of vectors, so that takes one

@@ -1,4 +1,4 @@
-"""The derivative of a function at a point, as a function."""
+"""``linearize``: the derivative of a function at a point, as a linear function."""
 
 from __future__ import annotations
 
@@ -50,20 +50,20 @@ def linearize(func: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[..
 
     def push_forward(*tangents: Any) -> Any:
         try:
-            given = flatten_as(recording.shape, tangents)
+            leaves = flatten_as(recording.shape, tangents)
         except ValueError:
             raise RuntimeError(
                 f"Expected the tangents {describe(flatten(tangents)[1])} to have the same argspec "
                 f"as the primals {describe(recording.shape)}"
             ) from None
-        for i, (t, x) in enumerate(zip(given, recording.variables, strict=True)):
+        for i, (t, x) in enumerate(zip(leaves, recording.variables, strict=True)):
             for what, of_t, of_x in (("shape", t.shape, x.shape), ("dtype", t.dtype, x.dtype)):
                 if of_t != of_x:
                     raise RuntimeError(
                         f"tangent:{i} with {what} {of_t} in flattened pytree doesn't match the "
                         f"{what} {of_x} of the corresponding primal."
                     )
-        moved = flatten(vectors.pull(pulled, given))[0]
+        moved = flatten(vectors.pull(pulled, leaves))[0]
         return unflatten(moved, shape)
 
     value = recording.cut(output)

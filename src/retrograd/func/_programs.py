@@ -1,4 +1,4 @@
-"""Functions that are called many times: eager at first, then as programs.
+"""Functions that are called many times: eager at first, then compiled.
 
 A solver calls a function and its derivatives at one point after the other, with the same shapes,
 and what the function has captured stays the same meanwhile. The first calls are eager. If there
@@ -50,6 +50,7 @@ class Evaluation:
         self._calls = 0
         self._fastest = 0.0  # of the eager calls, without the first, which may load modules
         self.is_program = False
+        self.note: Any = None  # what whoever calls it has found out about it
 
     def _count(self, seconds: float) -> None:
         """Note an eager call, and make a program if it pays. A call that took longer than others,
@@ -65,18 +66,18 @@ class Evaluation:
             self.function, self.is_program = Plug.compiler().Quiet(self.function), True
 
     def arrays(self, *tensors: Tensor) -> list[Any]:
-        """The raw arrays of what the function gives, one after the other."""
-        if self.is_program and type(found := self.function.arrays(*tensors)) is list:
-            return found
+        """The results of the function, as a flat list of raw arrays."""
+        if self.is_program and type(results := self.function.arrays(*tensors)) is list:
+            return results
         return [raw(x) for x in flatten(self(*tensors))[0]]
 
     def __call__(self, *tensors: Tensor) -> Any:
         if self.is_program:
             return self.function(*tensors)
         start = time.perf_counter()
-        found = self.function(*tensors)
+        result = self.function(*tensors)
         self._count(time.perf_counter() - start)
-        return found
+        return result
 
     def __reduce__(self) -> Any:
         """A copy, and what a pickle holds, is eager at first."""

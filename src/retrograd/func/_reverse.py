@@ -1,4 +1,4 @@
-"""Gradients and vector-Jacobian products as transforms."""
+"""``grad`` and ``vjp``: gradients and vector-Jacobian products."""
 
 from __future__ import annotations
 
@@ -8,10 +8,11 @@ from typing import Any
 
 from retrograd import arrays
 from retrograd._modes import modes
-from retrograd.autograd._backward import differentiate, make_roots
+from retrograd.autograd._backward import differentiate
 from retrograd.autograd._backward import grad as autograd_grad
 from retrograd.autograd._levels import raised, value_of
 from retrograd.autograd._node import orders
+from retrograd.autograd._roots import make_roots
 from retrograd.autograd._variables import Variables
 from retrograd.autograd._versions import version_of
 from retrograd.autograd._wrap import wrap
@@ -158,7 +159,7 @@ def _vjp_of_arrays(func: Callable[..., Any], given: Given, has_aux: bool) -> Any
 
 
 class Recording:
-    """Variables that stand for some values while a function of them is recorded.
+    """The variables that replace values while a function of them is recorded.
 
     A value that has a history of its own gets a variable that continues it: what is computed here
     can then be differentiated from outside, by another transform or by ``backward``.
@@ -199,8 +200,8 @@ class Recording:
             return self.pull([output], [None], retain_graph=False)
         # Nobody else knows the variables: what a backward pass adds to their ``.grad`` is ours.
         differentiate(make_roots((output,), (None,), recorded=False), False, False)
-        found = [v._meta.grad for v in self.variables]
-        pairs = zip(self.variables, found, strict=True)
+        grads = [v._meta.grad for v in self.variables]
+        pairs = zip(self.variables, grads, strict=True)
         return unflatten([zeros_for(v) if g is None else g for v, g in pairs], self.shape)
 
     def pull(
@@ -212,10 +213,10 @@ class Recording:
         ``batched``: of many vectors at once, which are along the first dimension of what is
         given."""
         since = next(orders)
-        found = self.pulled(
+        grads = self.pulled(
             outputs, given, retain_graph=retain_graph, create_graph=create_graph, batched=batched
         )
-        separate = self.scope.separate(found, since)
+        separate = self.scope.separate(grads, since)
         return unflatten([_with_memory(g) for g in separate], self.shape)
 
     def pulled(
@@ -231,15 +232,15 @@ class Recording:
             any(g is not None and g.requires_grad for _, g in roots)
             or any(self.has_outer_history(y) for y, _ in roots)
         )
-        found = autograd_grad(
+        grads = autograd_grad(
             [y for y, _ in roots], self.variables, [g for _, g in roots], create_graph=recorded,
             retain_graph=retain_graph or recorded, allow_unused=True, is_grads_batched=batched,
         )  # fmt: skip
-        pairs = zip(self.variables, found, strict=True)
+        pairs = zip(self.variables, grads, strict=True)
         return [zeros_for(v, count) if g is None else g for v, g in pairs]
 
     def with_pull_back(self, output: Any, has_aux: bool) -> Any:
-        """What ``vjp`` returns for what the function returned."""
+        """The result of ``vjp``: the outputs and the pull-back function."""
         output, aux = with_aux(output, has_aux, "vjp(f, *primals)")
         outputs, shape = flatten(output)
         check_outputs(outputs, "vjp(f, *primals)")
@@ -254,21 +255,22 @@ class Recording:
             cotangents: Any, retain_graph: bool = True, create_graph: bool | None = None
         ) -> Any:
             try:
-                given = flatten_as(shape, cotangents)
+                leaves = flatten_as(shape, cotangents)
             except ValueError:
                 raise RuntimeError(
                     "Expected pytree structure of cotangents to be the same as pytree structure of "
                     f"outputs to the function. cotangents: {describe(flatten(cotangents)[1])}, "
                     f"primal output: {describe(shape)}"
                 ) from None
-            return self.pull(outputs, given, retain_graph=retain_graph, create_graph=create_graph)
+            return self.pull(outputs, leaves, retain_graph=retain_graph, create_graph=create_graph)
 
         value, aux = self.cut(output), self.cut(aux) if has_aux else None
         self.close()
         return (value, pull_back, aux) if has_aux else (value, pull_back)
 
     def cut(self, tree: Any) -> Any:
-        """Values without the history that was recorded here, unless it goes on outside."""
+        """Values without the history recorded here, unless it continues outside of the
+        transform."""
         return tree_map(self._cut, tree)
 
     def _cut(self, x: Any) -> Any:

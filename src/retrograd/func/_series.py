@@ -1,4 +1,4 @@
-"""Derivatives of high order by Taylor series: ``jet``, and functions that are made of it."""
+"""High-order derivatives by Taylor series: ``jet``, and functions built on it."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from retrograd.tensor._tensor import Tensor
 
 @gives_arrays
 def jet(func: Callable[..., Any], primals: Any, series: Any) -> tuple[Any, list[Any]]:
-    """Derivatives of ``func`` along a curve, of all orders up to some order, in one evaluation.
+    """Computes the derivatives of a function along a curve, up to a given order, in one evaluation.
 
     For the curve ``x(t) = x0 + x1 * t + x2 * t**2 / 2! + ...``, with ``x0`` in ``primals`` and
     ``x1, x2, ...`` in ``series``, these are the derivatives of ``func(x(t))`` by ``t`` at 0. The
@@ -81,7 +81,7 @@ def jet(func: Callable[..., Any], primals: Any, series: Any) -> tuple[Any, list[
 
 @gives_arrays
 def taylor(func: Callable[..., Any], x: Any, v: Any, order: int) -> tuple[Any, ...]:
-    """The Taylor coefficients of ``func(x + t * v)`` in ``t``, at 0.
+    """Computes the Taylor coefficients of ``func(x + t * v)`` in ``t``, at 0.
 
     Args:
         func: A function of one argument, a Tensor or a tree of them.
@@ -111,7 +111,7 @@ def taylor(func: Callable[..., Any], x: Any, v: Any, order: int) -> tuple[Any, .
 
 @gives_arrays
 def derivatives(func: Callable[[Any], Any], x: Tensor, order: int) -> tuple[Any, ...]:
-    """The derivatives of a function of one variable, from order 0 to ``order``.
+    """Computes the derivatives of a function of one variable, from order 0 to ``order``.
 
     Args:
         func: A function of a Tensor that works on each element for itself.
@@ -136,7 +136,7 @@ def derivatives(func: Callable[[Any], Any], x: Tensor, order: int) -> tuple[Any,
 def weighted_directional(
     func: Callable[[Tensor], Any], directions: Tensor, order: int, weights: Tensor | None = None
 ) -> Callable[[Tensor], Any]:
-    """A weighted sum of directional derivatives of one order, as a function of the point.
+    """Transforms a function into one that sums directional derivatives of one order.
 
     The sum over directions is taken inside the series: the highest coefficient is one Tensor, not
     one for each direction. That is faster, and takes less memory, than summing afterwards.
@@ -148,7 +148,7 @@ def weighted_directional(
         weights: The factor of each direction, ``(R,)``. Without it all are 1.
 
     Returns:
-        A function of ``x`` that gives ``sum_r weights[r] * d^order/dt^order func(x + t * v_r)``.
+        A function of ``x`` that returns ``sum_r weights[r] * d^order/dt^order func(x + t * v_r)``.
 
     Example:
         >>> from retrograd.func import weighted_directional
@@ -176,13 +176,16 @@ def weighted_directional(
 
 
 def laplacian(func: Callable[[Tensor], Any], samples: int | None = None) -> Callable[[Tensor], Any]:
-    """The Laplacian of ``func``, the sum of its unmixed second derivatives, as a function.
+    """Transforms a function into one that computes its Laplacian, the trace of its Hessian.
 
     Args:
         func: A function of one Tensor. If it returns more than one number, the result is the
             Laplacian of each.
-        samples: Estimate it from that many random directions of independent signs, for functions
-            of very many variables. The estimate is unbiased, and exact if the Hessian is diagonal.
+        samples: The number of random directions to estimate it from, for functions of very many
+            variables. The estimate is unbiased, and exact if the Hessian is diagonal.
+
+    Returns:
+        A function of a Tensor that returns the Laplacian there.
 
     Example:
         >>> from retrograd.func import laplacian
@@ -196,22 +199,25 @@ def laplacian(func: Callable[[Tensor], Any], samples: int | None = None) -> Call
         if samples is None:
             return _collapsed(func, x, _basis(x), 2, None, "laplacian(f)")
         signs = (rand((samples, *x.shape), dtype=x.dtype) < 0.5).to(x.dtype) * 2 - 1
-        found = _collapsed(func, x, signs, 2, None, "laplacian(f, samples)")
-        leaves, shape = flatten(found)
+        total = _collapsed(func, x, signs, 2, None, "laplacian(f, samples)")
+        leaves, shape = flatten(total)
         return unflatten([y / samples for y in leaves], shape)
 
     return takes_arrays(summed, 0, False)
 
 
 def bilaplacian(func: Callable[[Tensor], Any]) -> Callable[[Tensor], Any]:
-    """The Laplacian of the Laplacian of ``func``, as a function, by fourth-order series.
+    """Transforms a function into one that computes the Laplacian of its Laplacian.
 
     Mixed derivatives come from directions between the axes, by
     ``12 * d^4 f/(dx^2 dy^2) = D[x+y] + D[x-y] - 2 D[x] - 2 D[y]``, where ``D[v]`` is the fourth
-    derivative along ``v``. That makes as many directions as the square of the number of variables.
+    derivative along ``v``. The number of directions is the square of the number of variables.
 
     Args:
         func: A function of one Tensor.
+
+    Returns:
+        A function of a Tensor that returns the bi-Laplacian there.
 
     Example:
         >>> from retrograd.func import bilaplacian
@@ -237,7 +243,7 @@ def bilaplacian(func: Callable[[Tensor], Any]) -> Callable[[Tensor], Any]:
 
 @gives_arrays
 def mixed_partial(func: Callable[[Tensor], Any], x: Tensor, orders: Sequence[int]) -> Any:
-    """A mixed partial derivative of any order.
+    """Computes a mixed partial derivative of any order.
 
     It is a weighted sum of derivatives along the directions ``sum_m i_m e_m`` with
     ``0 <= i_m <= orders[m]``, by the binomial formula of finite differences, which is exact for
@@ -322,13 +328,13 @@ def _collapsed(
         level = level_for(x, order, batch, weights)
         curve = [x, first if order > 1 else as_tensor(level.collapsed(first))]
         expansion = Expansion(func, [curve], arguments, order, what, level)
-        found = expansion.coefficients(order)
-        if any(is_of(batch, y) for y in found):
+        coefficients = expansion.coefficients(order)
+        if any(is_of(batch, y) for y in coefficients):
             # An operation without a rule that sums early. Sum at the end.
             plain = SeriesLevel(order)
             expansion = Expansion(func, [[x, first]], arguments, order, what, plain)
-            found = [level.collapsed(y) for y in expansion.coefficients(order)]
-    return unflatten([y * math.factorial(order) for y in found], expansion.shape)
+            coefficients = [level.collapsed(y) for y in expansion.coefficients(order)]
+    return unflatten([y * math.factorial(order) for y in coefficients], expansion.shape)
 
 
 def _basis(x: Tensor) -> Tensor:
@@ -366,10 +372,10 @@ def _check_curve(what: str, number: int, x: Any, terms: Sequence[Any]) -> None:
         if term is None:
             continue
         if not isinstance(term, Tensor) or term.shape != x.shape:
-            found = list(term.shape) if isinstance(term, Tensor) else type(term)
+            got = list(term.shape) if isinstance(term, Tensor) else type(term)
             raise ValueError(
                 f"{what}: a direction of argument {number} must be a Tensor of shape "
-                f"{list(x.shape)}, got {found}."
+                f"{list(x.shape)}, got {got}."
             )
         if term.dtype != x.dtype:
             raise TypeError(

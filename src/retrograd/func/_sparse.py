@@ -107,15 +107,15 @@ class Seeds:
         self.shape = shape
 
     def __call__(self, dtype: Any) -> Tensor:
-        found: Tensor = wrap(coloring.seeds(self.colors, dtype)).reshape(-1, *self.shape)
-        return found
+        seeds: Tensor = wrap(coloring.seeds(self.colors, dtype)).reshape(-1, *self.shape)
+        return seeds
 
     def push(self, func: Callable[[Tensor], Any], chunk_size: int | None, x: Tensor) -> Tensor:
         """The products with the Jacobian of ``func``, a row for each colour."""
         seeds = self(raw(x).dtype)
         push = vmap(lambda v: jvp(func, (x,), (v,))[1], chunk_size=chunk_size)
-        found: Tensor = push(seeds).reshape(len(seeds), -1)
-        return found
+        products: Tensor = push(seeds).reshape(len(seeds), -1)
+        return products
 
     def curve(self, func: Callable[[Tensor], Any], chunk_size: int | None, x: Tensor) -> Tensor:
         """The products with the Hessian of ``func``."""
@@ -286,7 +286,7 @@ def sparse_jacobian(
     order: str | None = None, chunk_size: int | None = None, check: bool = True,
     compile: bool | None = None,
 ) -> SparseJacobian:  # fmt: skip
-    """The Jacobian of ``func`` as a sparse matrix, computed by few directional derivatives.
+    """Computes the sparse Jacobian of a function with a few directional derivatives.
 
     The pattern and a colouring are found here, once. Columns that share no row have one colour,
     and are computed together.
@@ -332,8 +332,8 @@ def sparse_jacobian(
     x = as_tensor(x)
     check_point(x, what)
     plan = None
-    given = pattern is not None
-    if given:
+    has_pattern = pattern is not None
+    if has_pattern:
         output = func(x.detach())
         check_outputs([output], what)
         shape, local = tuple(output.shape), False
@@ -357,8 +357,8 @@ def sparse_jacobian(
         else:
             method = Products(pattern, colors, chunk_size, (tuple(x.shape), shape))
     jac = SparseJacobian(func, x, pattern, method, local, chunk_size, compile)
-    jac.checked = not given
-    if given and check:
+    jac.checked = not has_pattern
+    if has_pattern and check:
         _compare(jac(x), lambda v: jvp(func, (x,), (v,))[1], x, what)
         jac.checked = True
     return jac
@@ -381,7 +381,7 @@ def sparse_hessian(
     order: str | None = None, chunk_size: int | None = None, check: bool = True,
     compile: bool | None = None,
 ) -> SparseHessian:  # fmt: skip
-    """The Hessian of a scalar function as a sparse matrix, computed by few products with it.
+    """Computes the sparse Hessian of a scalar function with a few Hessian-vector products.
 
     The colourings use that a Hessian is symmetric. With a star colouring, an entry is read off the
     product that has it alone, or the one that has its mirror image alone. An acyclic colouring
@@ -417,8 +417,8 @@ def sparse_hessian(
         raise ValueError(f"{what}: expected a mode of direct, substitution or auto, got {mode!r}.")
     x = as_tensor(x)
     check_point(x, what)
-    given = pattern is not None
-    if given:
+    has_pattern = pattern is not None
+    if has_pattern:
         local = False
         pattern = _given_pattern(pattern, (x.numel(), x.numel()), what)
         pattern = patterns.union([pattern, patterns.transposed(pattern)])
@@ -427,8 +427,8 @@ def sparse_hessian(
         pattern = patterns.union([pattern, patterns.transposed(pattern)])
     hess = SparseHessian(func, x, pattern, mode, order, chunk_size, compile)
     hess.local = local
-    hess.checked = not given
-    if given and check:
+    hess.checked = not has_pattern
+    if has_pattern and check:
         _compare(hess(x), lambda v: jvp(grad(func), (x,), (v,))[1], x, what)
         hess.checked = True
     return hess

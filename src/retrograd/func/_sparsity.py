@@ -1,4 +1,4 @@
-"""Which entries of a Jacobian or a Hessian there can be, without computing any."""
+"""Sparsity patterns of Jacobians and Hessians, without evaluating derivatives."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ patterns, steps = arrays.patterns, arrays.dependencies
 
 
 def sparsity(func: Callable[[Tensor], Any], x: Tensor, *, every_value: bool = False) -> Any:
-    """The pattern of the Jacobian of ``func``: which outputs can depend on which inputs.
+    """Computes the sparsity pattern of a Jacobian: which outputs can depend on which inputs.
 
     It is found by one run of ``func`` that follows dependencies, never by evaluating derivatives.
     It may contain entries that turn out to be zero, and misses none that is not.
@@ -66,8 +66,8 @@ def hessian_sparsity(func: Callable[[Tensor], Any], x: Tensor, *, every_value: b
                [0, 1, 0]])
     """
     what = "hessian_sparsity(f, x)"
-    found = _checked(follow(grad(func), x, every_value, what), every_value, what).pattern()
-    return patterns.union([found, patterns.transposed(found)])
+    pattern = _checked(follow(grad(func), x, every_value, what), every_value, what).pattern()
+    return patterns.union([pattern, patterns.transposed(pattern)])
 
 
 class Followed(NamedTuple):
@@ -87,24 +87,24 @@ class Followed(NamedTuple):
             return patterns.empty(patterns.size_of(self.shape), self.inputs)
         own = arrays.arange(0, self.inputs, 1)
         columns = self.inputs + (0 if inner is None else inner.shape[0])
-        found = steps.pattern(self.step, [own, *sources], columns)
+        pattern = steps.pattern(self.step, [own, *sources], columns)
         if inner is None:
-            return found
-        return patterns.through(found, patterns.stacked([patterns.identity(self.inputs), inner]))
+            return pattern
+        return patterns.through(pattern, patterns.stacked([patterns.identity(self.inputs), inner]))
 
 
 def follow(
     func: Callable[[Tensor], Any], x: Tensor, every_value: bool, what: str,
     watch: Callable[[PatternLevel], Any] | None = None,
 ) -> Followed:  # fmt: skip
-    """Run a function and follow what depends on what. ``watch`` makes a context to run it in."""
+    """Run a function and track dependencies. ``watch`` creates a context to run it in."""
     check_point(x, what)
     count = x.numel()
     with opened(PatternLevel(count, local=not every_value)) as level:
         source = None if watch is None else arrays.arange(0, count, 1)
-        given = wrap(Dependent(level, x.detach(), steps.leaf(0, count), source=source))
+        argument = wrap(Dependent(level, x.detach(), steps.leaf(0, count), source=source))
         with Running(func, x), watch(level) if watch is not None else nullcontext():
-            output = func(given)
+            output = func(argument)
         check_outputs([output], what)
         if output.is_complex():
             raise TypeError(f"{what}: func returned complex numbers, which are not supported.")
@@ -112,13 +112,13 @@ def follow(
         return Followed(step, count, tuple(output.shape), level.looked, level.written)
 
 
-def _checked(found: Followed, every_value: bool, what: str) -> Followed:
-    if every_value and found.looked:
+def _checked(followed: Followed, every_value: bool, what: str) -> Followed:
+    if every_value and followed.looked:
         raise RuntimeError(
             f"{what}: func looks at values that depend on x, so what it depends on may be "
             "different for another x. Leave every_value out for the pattern at this x."
         )
-    return found
+    return followed
 
 
 def banded(rows: int, columns: int, lower: int, upper: int) -> Any:
@@ -146,11 +146,11 @@ def banded(rows: int, columns: int, lower: int, upper: int) -> Any:
 def find(func: Callable[[Tensor], Any], x: Tensor, what: str) -> tuple[Any, tuple[int, ...], bool]:
     """A pattern for every value, or the one at ``x`` if ``func`` looks at values; the shape of the
     output; and whether it is the one at ``x``."""
-    found = follow(func, x, True, what)
-    local = found.looked
+    followed = follow(func, x, True, what)
+    local = followed.looked
     if local:
-        found = follow(func, x, False, what)
-    return found.pattern(), found.shape, local
+        followed = follow(func, x, False, what)
+    return followed.pattern(), followed.shape, local
 
 
 def check_point(x: Any, what: str) -> None:

@@ -1,4 +1,4 @@
-"""Calling a module with other parameters than its own.
+"""``functional_call``: calling a module with given parameters.
 
 A module is any object that is called, names its tensors by ``named_parameters()`` and
 ``named_buffers()``, and has them as attributes along those names: ``"layer.weight"`` is
@@ -21,7 +21,7 @@ def functional_call(
     module: Any, parameter_and_buffer_dicts: Any, args: Any = None,
     kwargs: dict[str, Any] | None = None, *, tie_weights: bool = True, strict: bool = False,
 ) -> Any:  # fmt: skip
-    """Calls a module with given parameters and buffers in place of its own.
+    """Calls a module with the given parameters and buffers instead of its own.
 
     If the module replaces one of them while it runs, the dictionary holds the new value afterwards.
     The module itself is unchanged.
@@ -47,8 +47,8 @@ def functional_call(
         >>> grad(lambda p: functional_call(model, p, x).sum())(parameters)
         {'weight': tensor([[2., 3.]])}
     """
-    given = _one_dict(parameter_and_buffer_dicts)
-    values = _with_tied(module, given) if tie_weights else given
+    tensors = _one_dict(parameter_and_buffer_dicts)
+    values = _with_tied(module, tensors) if tie_weights else tensors
     if strict:
         _check_names(module, values)
     args = () if args is None else args if isinstance(args, tuple) else (args,)
@@ -59,7 +59,7 @@ def functional_call(
         return module(*args, **(kwargs or {}))
     finally:
         after = {name: _swap(module, name, old) for name, old in reversed(before.items())}
-        given.update({name: value for name, value in after.items() if name in given})
+        tensors.update({name: value for name, value in after.items() if name in tensors})
 
 
 def _one_dict(given: Any) -> dict[str, Any]:
@@ -206,7 +206,7 @@ def _stacked(states: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def replace_all_batch_norm_modules_(root: Any) -> Any:
-    """Makes all batch norms in a module keep no running averages, in place.
+    """Disables the running statistics of all batch norms in a module, in place.
 
     Running averages are state that is written in place, which does not work under transforms.
 

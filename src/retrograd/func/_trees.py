@@ -1,4 +1,4 @@
-"""Nested tuples, lists and dicts of values, taken apart and put together again.
+"""Flattening and unflattening nested tuples, lists and dicts.
 
 What a function takes and returns may be nested to any depth. A *tree* is such a nest, or a single
 value; its *leaves* are what is inside, in order (dicts in the order of their insertion). None is a
@@ -17,7 +17,7 @@ DICTS = (dict, OrderedDict, defaultdict)
 
 
 class Shape(NamedTuple):
-    """The nest without its leaves: how to put them together again."""
+    """The structure of a tree, without its leaves."""
 
     kind: type | None  # None: a leaf
     keys: tuple[Any, ...]  # of a dict
@@ -52,15 +52,21 @@ def flatten(tree: Any) -> tuple[list[Any], Shape]:
     """
     if not is_nest(tree):
         return [tree], LEAF
-    keys, members = (tuple(tree), tree.values()) if type(tree) in DICTS else ((), tree)
+    members, outer = taken_apart(tree)
     leaves: list[Any] = []
     parts = []
     for member in members:
         own, shape = flatten(member)
         leaves += own
         parts.append(shape)
+    return leaves, outer._replace(parts=tuple(parts))
+
+
+def taken_apart(tree: Any) -> tuple[list[Any], Shape]:
+    """The members of a nest, which may be nests, and its shape with a leaf for each."""
+    keys, members = (tuple(tree), tree.values()) if type(tree) in DICTS else ((), tree)
     extra = getattr(tree, "default_factory", None) or getattr(tree, "maxlen", None)
-    return leaves, Shape(type(tree), keys, tuple(parts), extra)
+    return [*members], Shape(type(tree), keys, (LEAF,) * len(tree), extra)
 
 
 def unflatten(leaves: Sequence[Any], shape: Shape) -> Any:
@@ -116,8 +122,8 @@ def _leaves_as(shape: Shape, tree: Any) -> list[Any] | None:
 
 
 def broadcast_to(prefix: Any, shape: Shape) -> list[Any] | None:
-    """A value for each leaf of a shape, from a tree that may end earlier: what it has at a place
-    goes for all leaves below. None if it does not fit.
+    """A value for each leaf of a shape, from a prefix tree: a value at an inner node applies to all
+    leaves below. None if the trees do not match.
 
     >>> broadcast_to((0, None), flatten(("x", {"a": "y", "b": "z"}))[1])
     [0, None, None]
@@ -149,7 +155,7 @@ def _parts_as(
 
 
 def describe(shape: Shape) -> str:
-    """A shape in words.
+    """A shape as text.
 
     >>> describe(flatten((1, {"a": [2]}))[1])
     "(*, {'a': [*]})"

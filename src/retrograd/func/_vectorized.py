@@ -1,4 +1,4 @@
-"""A function of one example made a function of many: ``vmap``."""
+"""``vmap``: applies a function to each entry of a batch at once."""
 
 from __future__ import annotations
 
@@ -187,10 +187,10 @@ class Mapped:
         )
 
     def output_dims(self, shape: Shape) -> list[Any]:
-        given = self.out_dims
-        if shape.kind is None and isinstance(given, tuple) and len(given) == 1:
-            given = given[0]
-        dims = broadcast_to(given, shape)
+        out_dims = self.out_dims
+        if shape.kind is None and isinstance(out_dims, tuple) and len(out_dims) == 1:
+            out_dims = out_dims[0]
+        dims = broadcast_to(out_dims, shape)
         if dims is None:
             raise ValueError(
                 f"vmap({self.name}, ..., out_dims={self.out_dims})(<inputs>): out_dims is not "

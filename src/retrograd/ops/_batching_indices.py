@@ -139,7 +139,7 @@ def _index_put(level: BatchLevel, op: Operation, args: list[Any], options: Any) 
 
 
 def _one_value(x: Any, values: Any, where: tuple[Any, ...]) -> bool:
-    """Whether what is put at a mask is the same wherever that is true."""
+    """Whether the value written at a mask is the same at all its elements."""
     behind = len(x.shape) - len(where) + 1 - len(where[-1].shape)
     shape = tuple(values.shape)
     return all(isinstance(w, slice) for w in where[:-1]) and (

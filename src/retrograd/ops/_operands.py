@@ -1,4 +1,4 @@
-"""What operations are called with, and what a rule asks of it."""
+"""Operands of operations, and the values that rules look up in them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an operation is: a forward on raw arrays and, beside it, its derivative.
+"""Operations: a kernel on raw arrays and, beside it, its derivative.
 
 A derivative is a *rule*: a function of the gradient ``g`` of the result and of whatever else it
 names in its parameters. What a rule names is what a graph node keeps for it:
@@ -71,7 +71,7 @@ class Singular(Record):
 
     name: str  # of an input or output that the operation saves
     at: tuple[float, ...]  # the values of it
-    says: str  # what happens there: "sqrt has infinite slope at 0"
+    says: str  # what happens there: "the derivative of sqrt is infinite at 0"
     cure: str  # what to do about it
 
 

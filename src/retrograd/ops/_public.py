@@ -1,4 +1,4 @@
-"""What users see of an operation or a function, said once, where it is declared.
+"""The public interface of an operation or function, declared once.
 
 An operation says it among the arguments of its declaration, a function by a decorator. Both take
 the same words::

@@ -56,7 +56,7 @@ def sections(text: str, spatial: int = 0, **words: str) -> Callable[[T], T]:
 
 
 def _parsed(text: str) -> dict[str, str]:
-    """The text of each section by its title; the title of what comes first is empty."""
+    """The text of each section by its title; the title of the first part is empty."""
     first, *rest = _TITLE.split(text)
     parsed = dict(zip(rest[::2], rest[1::2], strict=True))
     return {title: lines.strip("\n") for title, lines in {"": first, **parsed}.items() if lines}

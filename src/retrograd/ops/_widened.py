@@ -11,7 +11,7 @@ from retrograd.ops._lifted import Lifted, raw
 
 
 def is_narrow(x: Any) -> bool:
-    """Whether ``x`` holds numbers in bfloat16, at whatever level."""
+    """Whether ``x`` has dtype bfloat16, at any level."""
     return getattr(getattr(raw(x), "dtype", None), "kind", "") == "V"
 
 

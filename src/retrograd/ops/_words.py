@@ -1,4 +1,4 @@
-"""What the rules of several operations do, in words, for pictures of graphs."""
+"""Descriptions of the rules of some operations, for pictures of graphs."""
 
 RESHAPED = "The same elements in another shape: the gradient gets the shape of the input."
 MOVED = "The gradient is transposed back."

@@ -7,6 +7,7 @@ convert a number as to multiply.
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from retrograd import arrays
@@ -204,6 +205,14 @@ _PRODUCTS: dict[float, Any] = {
 }
 
 
+def _power_of_array(self: Raw, exponent: Raw) -> Raw:
+    if exponent.size == 1 and self.dtype.kind == "f" and exponent.item() == 0.5:
+        # NumPy takes a root, which differs from a power at -inf and -0.0.
+        base = self + 0 * exponent
+        return arrays.sqrt(arrays.where(base == -math.inf, math.inf, base))
+    return arrays.power(self, exponent)
+
+
 def _check_power(self: Raw, exponent: Any) -> None:
     if self.dtype.kind in "biu" and isinstance(exponent, int) and exponent < 0:
         raise RuntimeError("Integers to negative integer powers are not allowed.")
@@ -219,11 +228,11 @@ pow_scalar = elementwise(
     "pow_scalar", _power, _pow_scalar_rule, node="PowBackward0", dtypes="promote",
     check=_check_power,
     words="The derivative of a power is exponent · self^(exponent − 1).",
-    singular=(Singular("self", (0.0,), "a power below 1 has infinite slope at 0",
+    singular=(Singular("self", (0.0,), "the derivative of a power below 1 is infinite at 0",
                        "add a small number first: (x + 1e-12) ** p"),),
 )  # fmt: skip
 pow_tensor = Elementwise(
-    "pow_tensor", arrays.power, inputs=("self", "exponent"),
+    "pow_tensor", _power_of_array, inputs=("self", "exponent"),
     rules={"self": _pow_base_rule, "exponent": _pow_exponent_rule},
     node="PowBackward1", dtypes="promote", check=kernel("pow", "b"),
     words="The base gets the derivative of a power, the exponent that of an exponential: the "
@@ -249,7 +258,7 @@ sqrt = elementwise(
     "sqrt", arrays.sqrt, lambda g, result: g / (result + result), dtypes="float",
     public="torch method", in_place="torch method", heavy=True,
     words="The derivative of a square root is one over twice the root.",
-    singular=(Singular("result", (0.0,), "sqrt has infinite slope at 0",
+    singular=(Singular("result", (0.0,), "the derivative of sqrt is infinite at 0",
                        "add a small number first: (x + 1e-12).sqrt()"),),
     doc="The square root of each element.",
     example=("torch.sqrt(torch.tensor([4., 9.]))", "tensor([2., 3.])"),
@@ -296,7 +305,7 @@ log = elementwise(
     public="torch method", in_place="torch method", heavy=True,
     words="The derivative of the logarithm is one over the input: small inputs get large "
           "gradients.",
-    singular=(Singular("self", (0.0,), "log is -inf at 0, with infinite slope",
+    singular=(Singular("self", (0.0,), "log is -inf at 0, and its derivative is infinite",
                        "add a small number first, (x + 1e-12).log(), or use log_softmax, "
                        "logsigmoid or log1p"),),
     doc="The natural logarithm of each element.",
@@ -305,7 +314,7 @@ log = elementwise(
 log2 = elementwise(
     "log2", arrays.log2, lambda g, self: g / (self * _LN2), dtypes="float",
     public="torch method", in_place="torch method", heavy=True,
-    singular=(Singular("self", (0.0,), "log2 is -inf at 0, with infinite slope",
+    singular=(Singular("self", (0.0,), "log2 is -inf at 0, and its derivative is infinite",
                        "add a small number first: (x + 1e-12).log2()"),),
     doc="The logarithm to base 2 of each element.",
     example=("torch.log2(torch.tensor([1., 8.]))", "tensor([0., 3.])"),
@@ -313,7 +322,7 @@ log2 = elementwise(
 log10 = elementwise(
     "log10", arrays.log10, lambda g, self: g / (self * _LN10), dtypes="float",
     public="torch method", in_place="torch method", heavy=True,
-    singular=(Singular("self", (0.0,), "log10 is -inf at 0, with infinite slope",
+    singular=(Singular("self", (0.0,), "log10 is -inf at 0, and its derivative is infinite",
                        "add a small number first: (x + 1e-12).log10()"),),
     doc="The logarithm to base 10 of each element.",
     example=("torch.log10(torch.tensor([1., 20.]))", "tensor([0.0000, 1.3010])"),

@@ -329,7 +329,7 @@ def _sum_dim(self: Raw, dim: tuple[int, ...], keepdim: bool) -> Raw:
 def _mean(self: Raw) -> Raw:
     if self.dtype.itemsize == 2:  # the sum of halves may be too large for one where the mean is not
         return arrays.cast(_mean(arrays.cast(self, arrays.float32)), self.dtype)
-    return arrays.sum_all(self) / numel(self.shape)
+    return arrays.sum_all(self) / self.size
 
 
 def _mean_dim(self: Raw, dim: tuple[int, ...], keepdim: bool) -> Raw:
@@ -455,7 +455,7 @@ def _index_put(self: Raw, values: Raw, where: tuple[Any, ...], accumulate: bool)
 
 
 def _without(g: Any, where: tuple[Any, ...], accumulate: bool) -> Any:
-    """The gradient of what was there before: none where it was replaced."""
+    """The gradient of the old values: zero where they were replaced."""
     if accumulate:
         return g
     zero = new_zeros(g, ())
@@ -463,7 +463,7 @@ def _without(g: Any, where: tuple[Any, ...], accumulate: bool) -> Any:
 
 
 def _put_values(g: Any, where: tuple[Any, ...]) -> Any:
-    """The gradient of what was put, and broadcast to where it was put."""
+    """The gradient of the values that were written, summed over broadcast dimensions."""
     mask = where[-1]
     if not (isinstance(mask, Lifted) and mask.dtype.kind == "b" and mask.differs):
         return index(g, where=where)

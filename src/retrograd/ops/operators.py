@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from retrograd._modes import modes
 from retrograd.ops import comparisons, copies, elementwise, linear, piecewise, products
-from retrograd.ops._lifted import Lifted
+from retrograd.ops._lifted import Lifted, bare_level
+from retrograd.ops._operation import Operation
 from retrograd.ops.pointwise import trigonometry
 
 
@@ -49,8 +51,17 @@ _OPERATORS = {
 
 
 def _method(operation: Any) -> Any:
+    of_elements = isinstance(operation, Operation) and operation.of_elements
+
     def method(self: Lifted, *args: Any) -> Any:
-        return self.afterwards(operation, *args) if self.level.closed else operation(self, *args)
+        if self.level.closed:
+            return self.afterwards(operation, *args)
+        # Two values of one kind, as in most rules: there is nothing else that they could need.
+        if of_elements and args and type(args[0]) is type(self) and modes.levels:
+            level = bare_level((self, *args))
+            if level is not None:
+                return level.run_elementwise(operation, (self, *args), {})
+        return operation(self, *args)
 
     return method
 

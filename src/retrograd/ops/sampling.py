@@ -1,4 +1,4 @@
-"""Random numbers: drawn for a tensor of probabilities or means, and written over a tensor.
+"""Random numbers: samples for a tensor of parameters, and in-place random fills.
 
 What is drawn does not depend smoothly on anything, so all gradients here are zero: they say, as
 PyTorch says, that nothing flows back through a random number.

@@ -1,4 +1,4 @@
-"""Operations whose every result is one of the elements they were given.
+"""Selecting operations: each result is an element of the input.
 
 Choosing between two tensors (``where``, ``masked_fill``) stands with the elementwise operations.
 """

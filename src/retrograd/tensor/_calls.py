@@ -92,7 +92,7 @@ def _cast(x: Any, dtype: Any) -> Any:
 
 
 def apply(op: Operation, args: Sequence[Any], options: dict[str, Any], computed: Any = None) -> Any:
-    """Call ``op`` on Tensors, Python numbers and raw arrays, in whatever modes are on.
+    """Call ``op`` on Tensors, Python numbers and raw arrays, in any mode.
 
     ``computed``: its output, where that is known already and only to be recorded."""
     now = modes.frame.states[-1]
@@ -301,7 +301,7 @@ def any_ended(values: Sequence[Any]) -> bool:
 def without_ended(
     args: Sequence[Any], options: dict[str, Any]
 ) -> tuple[list[Any], dict[str, Any]]:
-    """Arguments in which values whose transform has ended are replaced by what remains of them."""
+    """Arguments in which values of ended transforms are replaced by their plain values."""
 
     def left_of(x: Any) -> Any:
         if type(x) in (list, tuple):
@@ -455,7 +455,7 @@ def make_node(
 
 
 def any_complex(infos: Sequence[Any], raws: Sequence[Any], options: dict[str, Any]) -> bool:
-    """Whether some operand, by what is known of it, some number or some option is complex."""
+    """Whether an operand, a number or an option is complex."""
     for _, dtype in infos:
         if dtype is not None and dtype.kind == "c":
             return True
@@ -581,7 +581,7 @@ def operands_of(op: Operation, args: tuple[Any, ...]) -> tuple[Any, ...]:
 def wrong_argument(op: Operation, value: Any, position: int) -> Exception:
     if type(value) in SPARSE:
         return NotImplementedError(
-            f"{op.name} is not there for sparse tensors: use it on x.to_dense()"
+            f"{op.name} does not support sparse tensors: use it on x.to_dense()"
         )
     name = "input" if position == 0 else op.inputs[position]
     return TypeError(

@@ -1,4 +1,4 @@
-"""Tensors of data that exists already, shared where possible: as_tensor, asarray, from_numpy."""
+"""Tensors from existing data, without a copy where possible: as_tensor, asarray, from_numpy."""
 
 from __future__ import annotations
 

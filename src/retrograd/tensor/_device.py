@@ -1,4 +1,4 @@
-"""``torch.device``: names of devices, of which the CPU and ``meta`` are there to be used."""
+"""``torch.device``: names of devices."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any, Self
 
 from retrograd import arrays
 from retrograd._modes import modes, set_modes
-from retrograd.autograd._wrap import Plug
+from retrograd.autograd._wrap import Plug, wrap
 from retrograd.autograd.grad_mode import ModeContext
 from retrograd.ops._lifted import Lifted, device_value, on_meta, tracer
 
@@ -20,11 +20,10 @@ COMPUTES = ("cuda", "tpu", "xla", "xla:cpu")  # where XLA does
 
 
 class device(ModeContext):  # noqa: N801 - PyTorch's name
-    """A device by name. Tensors are on the CPU, or have no memory, on the device ``meta``.
+    """A device: the CPU, a device that XLA computes on, or ``meta``, which has no memory.
 
-    Every device that PyTorch knows can be named. An error is raised where a tensor is to be on one
-    that is not there. As a context manager or a decorator, it is the device of tensors that are
-    created inside.
+    Every device that PyTorch knows can be named; creating a tensor on one that is not available is
+    an error. As a context manager or a decorator, it sets the device of tensors created inside.
 
     Args:
         type: The type, with or without an index, as in ``"cpu"`` or ``"cuda:0"``; or a device.
@@ -143,8 +142,22 @@ def placed(data: Any, place: Any) -> Any:
     if tracer() is not None:  # a program decides where it computes
         return data
     if place.type != "cpu":
-        return data if is_on(data, place) else Plug.devices().put(data, place)
+        if is_on(data, place):
+            return data
+        if isinstance(data, Lifted) and device_value(data) is None:  # of a transform
+            from retrograd.tensor._moving import moved
+
+            return moved(wrap(data), place)._data
+        return Plug.devices().put(data, place)
     return data.host if (value := device_value(data)) is not None and value is data else data
+
+
+def array_and_place(data: Any) -> tuple[Any, device | None]:
+    """What a tensor holds as an array, and the device that it is on, for pickling."""
+    value = device_value(data)
+    if value is None or value is not data:
+        return arrays.writable(data), None
+    return value.host, value.memory.place
 
 
 def is_on(data: Any, place: device) -> bool:

@@ -112,6 +112,7 @@ def unary(op: Operation, setting: Setting = PLAIN) -> Callable[..., Any]:
             return result
         if kind is None:
             kind = class_of(op)
+            specialize_alone(function)
         node = result._node = kind()
         node.order = next(orders)
         node.next_nodes = (origin_node,)
@@ -136,6 +137,13 @@ def unary(op: Operation, setting: Setting = PLAIN) -> Callable[..., Any]:
         return result
 
     return function
+
+
+def specialize_alone(function: Any) -> None:
+    """Give a function a copy of its code. The interpreter specializes code for the types that it
+    meets, and the functions of many operations are made of the same code: with nodes of as many
+    classes, it would be specialized for none."""
+    function.__code__ = function.__code__.replace()
 
 
 def names_shape(op: Operation) -> bool:
@@ -190,6 +198,7 @@ def one_input(op: Operation, setting: Setting = PLAIN) -> Callable[..., Any]:
             return result
         if kind is None:
             kind = class_of(op)
+            specialize_alone(function)
         node = result._node = kind()
         node.order = next(orders)
         node.next_nodes = (origin_node,)
@@ -231,6 +240,7 @@ def several_views(op: Operation) -> Callable[..., Any]:
         if origin_node is not None:
             if kind is None:
                 kind = op.node_class
+                specialize_alone(function)
             node = kind()
             node.order = next(orders)
             node.next_nodes = (origin_node,)
@@ -313,6 +323,7 @@ def binary(
             return result
         if kind is None:
             kind = class_of(op)
+            specialize_alone(function)
         node = result._node = kind()
         node.order = next(orders)
         node.next_nodes = (self_node, other_node)
@@ -491,6 +502,7 @@ def general(op: Operation, setting: Setting = PLAIN) -> Callable[..., Any]:
             return returned
         if kind is None:
             kind = class_of(op)
+            specialize_alone(function)
         node = kind()
         node.order = next(orders)
         node.next_nodes = tuple(nodes)

@@ -1,4 +1,4 @@
-"""Functions of shapes alone: the indices of triangles of a matrix, and what shapes broadcast to."""
+"""Functions of shapes alone: triangular indices, and broadcasting of shapes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``__torch_function__``: classes and modes that say themselves what functions of tensors do.
+"""``__torch_function__``: classes and modes that override functions of tensors.
 
 A class overrides functions if it defines ``__torch_function__``: a subclass of Tensor, or a class
 that only looks like one. Where such an object is among the arguments of a public function, a
@@ -53,8 +53,8 @@ class DisableTorchFunction(Scope):
 
 
 class TorchFunctionMode(Scope):
-    """A context in which every function of tensors is passed to ``__torch_function__`` of this
-    object in place of being called. Functions that are called in there go to the mode around it.
+    """A context in which calls of tensor functions go to the ``__torch_function__`` of this object.
+    Functions called inside it go to the enclosing mode.
 
     Example:
         >>> class Log(torch.overrides.TorchFunctionMode):
@@ -166,7 +166,7 @@ def refusal(func: Function, overriders: Iterable[Any]) -> TypeError:
 
 
 class Intercepted:
-    """A function that asks the classes of its arguments first."""
+    """A function that first checks whether the classes of its arguments override it."""
 
     def __init__(self, function: Function, name: str, module: str = "retrograd") -> None:
         self.function = self.__wrapped__ = function
@@ -405,7 +405,7 @@ def as_subclass(self: Tensor, cls: type) -> Any:
 
 
 def of_class(tensor: Tensor, cls: type[Tensor]) -> Any:
-    """A new tensor that nobody else has yet, as one of a subclass."""
+    """A new tensor, converted to a subclass in place."""
     result: Any = object.__new__(cls)
     for slot in ("_data", "_node", "_version_counter", "_meta"):
         setattr(result, slot, getattr(tensor, slot))
@@ -421,7 +421,7 @@ def make_subclass(cls: type[Tensor], data: Tensor, require_grad: bool = False) -
 
 
 def converted(result: Any, cls: type[Tensor]) -> Any:
-    """A result, and what is in a tuple or list of results, as tensors of a subclass."""
+    """A result, or the results in a tuple or list, as tensors of a subclass."""
     if isinstance(result, Tensor):
         return result if isinstance(result, cls) else as_subclass(result, cls)
     if isinstance(result, (tuple, list)):

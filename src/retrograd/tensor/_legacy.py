@@ -62,7 +62,7 @@ Example:
 
 
 def dtype_of(kind: Any) -> dtypes.dtype:
-    """The dtype that a dtype, a class such as ``LongTensor`` or its name stands for."""
+    """The dtype for a dtype, a class such as ``LongTensor``, or its name."""
     if isinstance(kind, dtypes.dtype):
         return kind
     if isinstance(kind, TensorType):
@@ -101,8 +101,8 @@ def _in_memory(source: Any, dtype: dtypes.dtype) -> Any:
 
 
 class UntypedStorage:
-    """The memory that a tensor is part of, as bytes. It describes memory: what is in it is read and
-    written by tensors.
+    """The memory of a tensor, as bytes. It only describes memory: read and write it through
+    tensors.
 
     Args:
         source: The memory of a tensor, the number of bytes of a new memory, or what to put there.
@@ -222,8 +222,7 @@ class TypedStorage(UntypedStorage):
 
 
 class StorageType(type):
-    """The class of ``FloatStorage`` and its relatives, which are to storages what ``FloatTensor``
-    is to tensors."""
+    """The class of ``FloatStorage`` and similar storage types."""
 
     dtype: dtypes.dtype
 
@@ -334,7 +333,7 @@ def use_deterministic_algorithms(mode: bool, *, warn_only: bool = False) -> None
 
 
 def are_deterministic_algorithms_enabled() -> bool:
-    """Returns what ``use_deterministic_algorithms`` was told.
+    """Returns the setting of ``use_deterministic_algorithms``.
 
     Example:
         >>> torch.are_deterministic_algorithms_enabled()
@@ -344,7 +343,7 @@ def are_deterministic_algorithms_enabled() -> bool:
 
 
 def is_deterministic_algorithms_warn_only_enabled() -> bool:
-    """Returns whether ``use_deterministic_algorithms`` was told to warn only.
+    """Whether ``use_deterministic_algorithms`` was set to warn only.
 
     Example:
         >>> torch.is_deterministic_algorithms_warn_only_enabled()
@@ -372,7 +371,7 @@ def set_deterministic_debug_mode(debug_mode: int | str) -> None:
 
 
 def get_deterministic_debug_mode() -> int:
-    """Returns what ``set_deterministic_debug_mode`` was told, as a number.
+    """Returns the setting of ``set_deterministic_debug_mode``, as a number.
 
     Returns:
         0, 1 or 2.
@@ -404,7 +403,7 @@ def set_float32_matmul_precision(precision: str) -> None:
 
 
 def get_float32_matmul_precision() -> str:
-    """Returns what ``set_float32_matmul_precision`` was told.
+    """Returns the setting of ``set_float32_matmul_precision``.
 
     Example:
         >>> torch.get_float32_matmul_precision()
@@ -426,7 +425,7 @@ def set_warn_always(b: bool, /) -> None:
 
 
 def is_warn_always_enabled() -> bool:
-    """Returns what ``set_warn_always`` was told.
+    """Returns the setting of ``set_warn_always``.
 
     Example:
         >>> torch.is_warn_always_enabled()
@@ -464,7 +463,7 @@ def set_num_interop_threads(num: int) -> None:
 
 
 def get_num_interop_threads() -> int:
-    """Returns what ``set_num_interop_threads`` was told.
+    """Returns the setting of ``set_num_interop_threads``.
 
     Example:
         >>> torch.get_num_interop_threads()

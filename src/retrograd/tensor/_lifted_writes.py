@@ -143,7 +143,7 @@ def take_in_as_constant(level: Level, tensor: Tensor) -> None:
 
 
 def is_recorded(x: Any) -> bool:
-    """Whether some level below records what is done to a value."""
+    """Whether a lower level records operations on a value."""
     parts = [x]
     while parts:
         part = parts.pop()

@@ -1,4 +1,4 @@
-"""What numbers a dtype can hold, and how many threads compute."""
+"""``finfo``, ``iinfo``, and the number of threads."""
 
 from __future__ import annotations
 

@@ -135,7 +135,7 @@ def lobpcg(
         tensor([6., 5.])
     """
     if tracker is not None:
-        raise NotImplementedError("lobpcg: there are no steps that a tracker could follow")
+        raise NotImplementedError("lobpcg: tracker is not supported")
     if A.shape[-2] != A.shape[-1]:
         if A.requires_grad:
             A + A.mT  # PyTorch makes what is differentiated symmetric first

@@ -1,4 +1,4 @@
-"""Orders of elements in memory: row-major, or with the channels of images innermost."""
+"""Memory formats: row-major (contiguous) or channels-last."""
 
 from __future__ import annotations
 

@@ -268,7 +268,7 @@ def contiguous(input: Any, memory_format: Any = None) -> Any:
         The tensor itself if it is contiguous, or else a copy.
     """
     if memory_format is None:
-        return input if input.is_contiguous() else _contiguous_clone(input)
+        return input if arrays.is_contiguous(input._data) else _contiguous_clone(input)
     order_of(memory_format, input._data.shape)  # for the error if it has other dimensions
     is_so = input.is_contiguous(memory_format)
     return input if is_so else _contiguous_clone(input, memory_format)
@@ -413,14 +413,14 @@ def cpu(self: Tensor) -> Tensor:
 
 @public("method")
 def cuda(self: Tensor, device: Any = None, non_blocking: bool = False) -> Tensor:
-    """Moves the tensor to a GPU: raises RuntimeError, since there is none.
+    """Moves the tensor to a GPU.
 
     Args:
-        device: The GPU.
+        device: The GPU; by default the current one.
         non_blocking: Accepted for compatibility.
 
     Returns:
-        Nothing.
+        The tensor on the GPU.
     """
     result: Tensor = to(self, "cuda" if device is None else device)
     return result

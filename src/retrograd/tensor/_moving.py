@@ -13,7 +13,7 @@ from retrograd.tensor._fast import bind
 to_device: Linear = Linear(
     "to_device", lambda self, device, source: placed(self, device), inputs=("self",),
     rules={"self": lambda g, device, source: to_device(g, device=source, source=device)},
-    node="ToCopyBackward0", dtypes="free", rearranges=True, table={},
+    node="ToCopyBackward0", dtypes="free", rearranges=True, table={}, batch="leading",
 )  # fmt: skip
 bind(to_device)
 

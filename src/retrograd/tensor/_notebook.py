@@ -1,4 +1,4 @@
-"""Tensors as notebooks show them: what they are, their numbers or a picture of them.
+"""Notebook display of tensors: their properties, and numbers or a picture.
 
 Colours are laid over the background with a transparency that grows with the number, so that they
 suit light and dark notebooks: red for positive numbers, blue for negative ones, yellow for what is

@@ -168,7 +168,7 @@ def _transposed(self: Tensor) -> Any:
 
 
 def _matrices_transposed(self: Tensor, name: str = "mT") -> Any:
-    """The last two dimensions exchanged; without any, the tensor as it is."""
+    """The tensor with its last two dimensions swapped."""
     if self.ndim == 1:
         raise RuntimeError(
             f"tensor.{name} is only supported on matrices or batches of matrices. Got 1-D tensor."

@@ -1,4 +1,4 @@
-"""``out=``: results written into tensors that the caller gives for them."""
+"""``out=``: writing results into tensors of the caller."""
 
 from __future__ import annotations
 

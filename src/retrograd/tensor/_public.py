@@ -107,7 +107,7 @@ def _with_out(doc: str | None) -> str | None:
 
 
 def plain(face: Face, name: str) -> Callable[..., Any]:
-    """The function on Tensors that a face shows, without what ``public`` adds."""
+    """The function on Tensors behind a public function, without the additions of ``public``."""
     if not face.is_operation:
         _public.complete_docstring(face.target)
     if face.writes:
@@ -227,8 +227,7 @@ def _method(function: Callable[..., Any], name: str) -> Callable[..., Any]:
 
 
 class LazyMethod:
-    """A method that takes the place of this when somebody looks at it: one that was declared at
-    import, or one of a module that is loaded then."""
+    """A placeholder that is replaced by the method on first access, which may load a module."""
 
     __slots__ = ("module", "name")
 
@@ -261,7 +260,7 @@ def load(module: str) -> None:
 
 
 def withdraw(op: Operation) -> None:
-    """Take back what a user has declared."""
+    """Remove a user's declaration."""
     del USERS[op.name]
     for space, faces in NAMES.items():
         for name in [n for n, face in faces.items() if face.target is op]:

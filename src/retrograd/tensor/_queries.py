@@ -1,4 +1,4 @@
-"""Questions about tensors that are answered with plain Python values."""
+"""Queries about tensors that return Python values."""
 
 from __future__ import annotations
 

@@ -142,15 +142,19 @@ def _spaced(start: Any, end: Any, step: Any, dtype: Any) -> Raw:
         raise RuntimeError(f"unsupported range: {start:g} -> {end:g}")
     count = math.ceil((end - start) / step) if step else 0
     if dtype.kind in "iu":
+        if step and all(isinstance(x, int) for x in (start, end, step)):
+            count = -((start - end) // step)  # exact, where a quotient of floats is not
         start, end, step = int(start), int(end), int(step)
     if step == 0:
         raise RuntimeError("step must be nonzero")
     if (end - start) * step < 0:
         raise RuntimeError("upper bound and lower bound inconsistent with step sign")
-    if dtype == arrays.int64:
+    if dtype == arrays.int64 and abs(step) < 1 << 63:
         return arrays.arange(start, end, step)
     if dtype.kind in "iu":  # counted as if the bounds had not been rounded
-        return arrays.cast(start + step * arrays.arange(count), dtype)
+        wide = dtypes.uint64.numpy
+        first, by = arrays.wrapped(start, wide), arrays.wrapped(step, wide)
+        return arrays.cast(first + by * arrays.cast(arrays.arange(count), wide), dtype)
     return stepped(float(start), float(step), count, dtype)
 
 
@@ -203,7 +207,7 @@ def logspace(start: Any, end: Any, steps: int, base: float = 10.0, *, out: Any =
 def _ends(
     name: str, start: Any, end: Any, steps: int, dtype: Any, out: Any
 ) -> tuple[Any, Any, Any]:
-    """The ends of a range, and the dtype for what lies between."""
+    """The ends of a range, and the dtype of its elements."""
     for label, x in (("start", start), ("end", end)):
         if isinstance(x, Tensor) and x.ndim:
             raise RuntimeError(

@@ -52,7 +52,7 @@ def storage(self: Tensor) -> Any:
 @public("method")
 def set_(self: Tensor, source: Any = None, storage_offset: int = 0, size: Any = None,
          stride: Any = None) -> Tensor:  # fmt: skip
-    """Makes the tensor one of other memory.
+    """Makes the tensor refer to other memory.
 
     Args:
         source: A tensor of the same dtype, or a storage. By default, the tensor becomes empty.
@@ -89,7 +89,7 @@ def set_(self: Tensor, source: Any = None, storage_offset: int = 0, size: Any = 
 
 @public("method")
 def resize_(self: Tensor, *sizes: Any, memory_format: Any = None) -> Tensor:
-    """Changes the shape, and gets more memory if there are more elements then.
+    """Changes the shape, and allocates more memory if needed.
 
     Args:
         *sizes: The shape. Elements beyond those that there were are not initialized.
@@ -153,7 +153,7 @@ def new_empty_strided(
 
 @public("method")
 def apply_(self: Tensor, callable: Callable[[Any], Any]) -> Tensor:
-    """Overwrites each element with what a Python function gives for it.
+    """Applies a Python function to each element, in place.
 
     Args:
         callable: A function of a number.
@@ -166,8 +166,7 @@ def apply_(self: Tensor, callable: Callable[[Any], Any]) -> Tensor:
 
 @public("method")
 def map_(self: Tensor, tensor: Tensor, callable: Callable[[Any, Any], Any]) -> Tensor:
-    """Overwrites each element with what a Python function gives for it and for an element of
-    another tensor.
+    """Applies a Python function to pairs of elements of this and another tensor, in place.
 
     Args:
         tensor: The other tensor, which is broadcast.
@@ -195,9 +194,8 @@ def _mapped(self: Tensor, function: Callable[..., Any], *others: Tensor) -> Tens
 
 @public("method")
 def share_memory_(self: Tensor) -> Tensor:
-    """Moves the elements to memory that other processes have, too: those that are forked from this
-    one, and those that the tensor is sent to by ``multiprocessing``. What one process writes, all
-    see. Views that were taken before keep the memory that they have.
+    """Moves the elements to shared memory: forked processes, and processes that receive the tensor
+    through ``multiprocessing``, see each other's writes. Views taken before keep the old memory.
 
     Returns:
         The tensor itself.
@@ -216,7 +214,7 @@ def share_memory_(self: Tensor) -> Tensor:
 
 @public("method")
 def is_shared(self: Tensor) -> bool:
-    """Tests whether the elements are in memory that other processes have, too.
+    """Tests whether the elements are in shared memory.
 
     Returns:
         True after ``share_memory_``.
@@ -230,7 +228,7 @@ def is_shared(self: Tensor) -> bool:
 
 @public("method")
 def pin_memory(self: Tensor, device: Any = None) -> Tensor:
-    """Does nothing: there is no GPU to copy to.
+    """Returns the tensor itself: pinned memory is not used.
 
     Args:
         device: Accepted for compatibility.
@@ -260,7 +258,7 @@ def is_pinned(self: Tensor, device: Any = None) -> bool:
 @public("method")
 def to_sparse(self: Tensor, sparse_dim: int | None = None, *, layout: Any = None,
               blocksize: Any = None, dense_dim: int | None = None) -> Any:  # fmt: skip
-    """Returns the elements that are not zero, as a sparse tensor.
+    """Converts the tensor to a sparse tensor of its nonzero elements.
 
     Args:
         sparse_dim: The number of sparse dimensions; by default all.
@@ -291,7 +289,7 @@ def _compressing(name: str, what: str, blocked: bool) -> None:
     function = by_blocks if blocked else by_entries
     function.__name__ = function.__qualname__ = f"to_{name}"
     block = "        blocksize: The shape of a block.\n" if blocked else ""
-    function.__doc__ = f"""Returns what is not zero of a matrix, as a sparse matrix, {what}.
+    function.__doc__ = f"""Converts a matrix to a sparse matrix in {what}.
 
     Args:
 {block}        dense_dim: The number of dense dimensions; by default none.
@@ -302,10 +300,10 @@ def _compressing(name: str, what: str, blocked: bool) -> None:
     public("method")(function)
 
 
-_compressing("sparse_csr", "row by row", False)
-_compressing("sparse_csc", "column by column", False)
-_compressing("sparse_bsr", "by blocks, row by row", True)
-_compressing("sparse_bsc", "by blocks, column by column", True)
+_compressing("sparse_csr", "CSR layout (compressed rows)", False)
+_compressing("sparse_csc", "CSC layout (compressed columns)", False)
+_compressing("sparse_bsr", "BSR layout (compressed rows of blocks)", True)
+_compressing("sparse_bsc", "BSC layout (compressed columns of blocks)", True)
 
 
 @public("method")
@@ -323,7 +321,7 @@ def sparse_mask(self: Tensor, mask: Any) -> Any:
 
 @public("method")
 def to_dense(self: Tensor) -> Tensor:
-    """Returns the tensor itself, which has all of its elements.
+    """Returns the tensor itself, which is dense.
 
     Example:
         >>> torch.ones(1).to_dense()

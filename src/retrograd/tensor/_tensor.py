@@ -18,17 +18,9 @@ from retrograd.autograd._levels import value_of
 from retrograd.autograd._variable import Variable
 from retrograd.autograd._wrap import Plug, wrap
 from retrograd.ops._lifted import Lifted, device_value, memory_of, on_meta, tracer
-from retrograd.tensor._device import CPU, META
+from retrograd.tensor._device import CPU, META, array_and_place, placed
 from retrograd.tensor._device import device as device
 from retrograd.tensor._memory_formats import is_in_order, strided
-
-NO_ARRAY = (
-    "Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead."
-)
-INSTEAD_OF_AN_ARRAY = (
-    "\n  What to do: pass tensors to NumPy's functions as they are, which records them. In place "
-    "of np.asarray(x), use x; in place of np.array([x, y]), np.stack([x, y])."
-)
 
 
 class Size(tuple[int, ...]):
@@ -114,7 +106,7 @@ class Tensor(_Base):
 
     @property
     def data(self) -> Tensor:
-        """The same memory without history, and without telling the version counter of writes."""
+        """The same memory without a history. Writes to it do not increment the version counter."""
         if isinstance(self._data, Lifted):
             return self.detach()
         self._data = arrays.writable(self._data)
@@ -302,6 +294,8 @@ class Tensor(_Base):
     def _array(self, force: bool = False) -> Array:
         """As ``numpy``, of any dtype."""
         if modes.grad_enabled and not force and self.requires_grad:
+            from retrograd.tensor._no_array import NO_ARRAY
+
             raise RuntimeError(NO_ARRAY)
         if isinstance(self._data, Lifted):
             place = self.device
@@ -320,7 +314,9 @@ class Tensor(_Base):
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
         if modes.grad_enabled and self.requires_grad:
-            raise RuntimeError(NO_ARRAY + INSTEAD_OF_AN_ARRAY)
+            from retrograd.tensor._no_array import no_array
+
+            raise no_array()
         array = self.numpy()
         if dtype is not None and array.dtype != dtype:
             return array.astype(dtype)
@@ -463,7 +459,8 @@ class Tensor(_Base):
         if id(self) in memo:
             return memo[id(self)]  # type: ignore[no-any-return]
         copied: Tensor = object.__new__(type(self))
-        copied._data = _deep_copy(self._data, memo)
+        lifted = isinstance(self._data, Lifted)  # on a device, say
+        copied._data = self.detach().clone()._data if lifted else _deep_copy(self._data, memo)
         copied._node = copied._version_counter = copied._meta = None
         memo[id(self)] = copied
         if self.requires_grad:
@@ -478,8 +475,8 @@ class Tensor(_Base):
 
     def __reduce_ex__(self, protocol: Any) -> tuple[Any, ...]:
         # The history stays behind: what is loaded is a leaf, as in PyTorch.
-        state = (arrays.writable(self._data), self.requires_grad, self.__dict__ or None)
-        return _rebuild, (type(self), *state)
+        data, place = array_and_place(self._data)
+        return _rebuild, (type(self), data, self.requires_grad, self.__dict__ or None, place)
 
     # -- printing ----------------------------------------------------------------------------
 
@@ -527,9 +524,11 @@ def _deep_copy(data: Any, memo: dict[int, Any]) -> Any:
     return arrays.layout.same_place(data, memo[id(old)])
 
 
-def _rebuild(kind: type[Tensor], data: Raw, requires_grad: bool, attributes: Any) -> Tensor:
+def _rebuild(
+    kind: type[Tensor], data: Raw, requires_grad: bool, attributes: Any, place: Any = None
+) -> Tensor:
     tensor: Tensor = object.__new__(kind)
-    tensor._data = data
+    tensor._data = data if place is None else placed(data, place)
     tensor._node = tensor._version_counter = tensor._meta = None
     if attributes:
         tensor.__dict__.update(attributes)

@@ -1,4 +1,4 @@
-"""Steps that all in-place writes take."""
+"""Steps common to all in-place writes."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from retrograd import arrays
 from retrograd.arrays import dtypes
 from retrograd.autograd._node import Node
 from retrograd.autograd._versions import version_of
-from retrograd.ops._lifted import layout_of
+from retrograd.ops._lifted import Lifted, layout_of
 from retrograd.ops._operation import Operation
 from retrograd.tensor._tensor import Tensor
 
@@ -42,7 +42,7 @@ def check_overlap(
     op: Operation, target: Tensor, others: list[Any], options: dict[str, Any]
 ) -> None:
     """Refuse writes whose result would depend on the order of elements, as PyTorch does."""
-    memory = layout_of(target)
+    memory = _layout_of(target)
     if not isinstance(memory, arrays.ndarray):
         return
     if "one value" not in op.writes and arrays.overlaps_itself(memory):
@@ -56,13 +56,21 @@ def check_overlap(
             continue
         if other is others[-1] and _is_read_before(op, other, options):
             continue
-        how = "full" if other is target else arrays.overlap(memory, layout_of(other))
+        how = "full" if other is target else arrays.overlap(memory, _layout_of(other))
         if how == "partial" or (how == "full" and "elements of others" in op.writes):
             raise RuntimeError(
                 "unsupported operation: some elements of the input tensor and the written-to "
                 "tensor refer to a single memory location. Please clone() the tensor before "
                 "performing the operation."
             )
+
+
+def _layout_of(x: Tensor) -> Any:
+    """An array that overlaps itself and others as the memory of a tensor does, also on a device."""
+    data = x._data
+    if isinstance(data, Lifted) and data.level is Lifted.device_level:
+        return data.layout
+    return layout_of(x)
 
 
 def _is_read_before(op: Operation, value: Tensor, options: dict[str, Any]) -> bool:

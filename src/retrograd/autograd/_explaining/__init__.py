@@ -1,4 +1,4 @@
-"""``autograd.explain``: the story of a gradient in words. See ``_explain.py``."""
+"""``autograd.explain``: a gradient explained in text. See ``_explain.py``."""
 
 from retrograd.autograd._explaining._amounts import Amount
 from retrograd.autograd._explaining._explain import explain

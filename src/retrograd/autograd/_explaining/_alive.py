@@ -1,4 +1,4 @@
-"""The graphs that are alive: how large they are, where they were made, and who holds them."""
+"""The graphs that are alive: their sizes, where they were recorded, and what holds them."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def _are(count: int) -> str:
 
 
 def _whole(name: str) -> str:
-    """``losses[...]`` for ``losses[3]``: graphs that are held alike are told together."""
+    """``losses[...]`` for ``losses[3]``: graphs held in the same way are reported together."""
     return LISTED.sub("[...]", name)
 
 

@@ -1,4 +1,4 @@
-"""How large a gradient is: what is left of it once the array itself is let go."""
+"""Summaries of gradients, which remain after the arrays are freed."""
 
 from __future__ import annotations
 

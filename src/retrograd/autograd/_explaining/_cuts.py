@@ -19,8 +19,8 @@ from types import CodeType, FrameType
 from typing import Any, NamedTuple
 
 from retrograd import _source
-from retrograd.autograd._backward import is_tensor
 from retrograd.autograd._explaining._names import is_module
+from retrograd.autograd._roots import is_tensor
 
 MOST_CALLS = 4  # how deep functions that call functions are followed
 
@@ -243,7 +243,7 @@ class Reader:
         return []
 
     def _leads(self, scope: Scope, expression: ast.AST, seen: set[str]) -> bool:
-        """Whether an expression was computed from what is wanted."""
+        """Whether an expression was computed from the target."""
         for node in ast.walk(expression):
             if not isinstance(node, (ast.Name, ast.Attribute)):
                 continue
@@ -263,7 +263,7 @@ def _at(scope: Scope, kind: str, shown: str, line: int) -> Cut:
 
 
 def _parameter_of(called: Scope) -> Callable[[str, Any], bool]:
-    """In a function that was called: what is computed from its arguments is wanted."""
+    """In a called function: the parameter that corresponds to the target."""
     return lambda name, value: name in called.parameters
 
 

@@ -9,7 +9,6 @@ from typing import Any
 
 from retrograd import _source
 from retrograd._modes import modes
-from retrograd.autograd._backward import as_gradients, as_tuple, is_tensor, locate, make_roots
 from retrograd.autograd._explaining import _facts as facts
 from retrograd.autograd._explaining import _reasons as reasons
 from retrograd.autograd._explaining._amounts import together
@@ -21,6 +20,7 @@ from retrograd.autograd._explaining._reasons import Case, Finding
 from retrograd.autograd._explaining._singular import cause
 from retrograd.autograd._explaining._words import ENDS, Explanation, Part, Path, Step
 from retrograd.autograd._node import FREED, NOWHERE, Node
+from retrograd.autograd._roots import as_gradients, as_tuple, is_tensor, locate, make_roots
 from retrograd.autograd._wrap import wrap
 from retrograd.ops._lifted import Lifted, device_value
 

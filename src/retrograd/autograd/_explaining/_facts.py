@@ -1,4 +1,4 @@
-"""What can be known of nodes and tensors by looking at them, in words."""
+"""Facts about nodes and tensors, as text."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def name_list(names: Iterable[str]) -> str:
 
 
 def leaves(nodes: Iterable[Node], names: Names) -> list[str]:
-    """The leaves among nodes: their names, or what kind of tensor they are."""
+    """The leaves among nodes: their names, or their kinds."""
     result = sorted((n for n in nodes if isinstance(n, AccumulateGrad)), key=lambda n: -n.order)
     return [names.of(n.variable) or f"a leaf of {kind(n.variable)}" for n in result]
 

@@ -48,7 +48,7 @@ def leaf_written(error: Error, tensor: Any) -> Error:
     name = names.of(base) or "the tensor"
     return hinted(
         error,
-        f"{name} is a leaf: its gradient is wanted for the value that it was given.",
+        f"{name} is a leaf that requires grad. Recorded operations must not overwrite it.",
         to_do="to update it, write inside `with torch.no_grad():` (an optimizer does that); to "
         f"compute with a changed copy, take {name if name.isidentifier() else 'x'}.clone() first.",
     )
@@ -59,8 +59,8 @@ def of_integers(error: Error, dtype: Any) -> Error:
     name = dtypes.from_numpy_dtype(dtype).name
     return hinted(
         error,
-        f"The tensor is of dtype {name}. A derivative needs values that can change a little.",
-        to_do="write the numbers as 1.0, or give dtype=torch.float32, or call .float() first.",
+        f"The tensor has dtype {name}. Integers and booleans have no derivatives.",
+        to_do="write the numbers as 1.0, pass dtype=torch.float32, or call .float() first.",
     )
 
 
@@ -83,12 +83,12 @@ def without_history(error: Error) -> Error:
             return hinted(
                 error,
                 f"All parameters of {name} are frozen: requires_grad is False.",
-                to_do=f"call {name}.requires_grad_(), or that of the layer to be trained.",
+                to_do=f"call {name}.requires_grad_(), or that of the layers you want to train.",
             )
     return hinted(
         error,
         "Nothing that it was computed from requires grad.",
-        to_do="make the tensor that is to get a gradient with requires_grad=True.",
+        to_do="create the tensor whose gradient you want with requires_grad=True.",
     )
 
 
@@ -179,7 +179,7 @@ def _freed_by(node: Node, roots: Sequence[Node]) -> Pass | None:
 
 
 def _crossing(nodes: list[Node], first: Pass) -> tuple[Node, Node] | None:
-    """An edge of the graph from what was made after a pass to what was made before."""
+    """An edge from a node recorded after a pass to a node recorded before it."""
     for user in nodes:
         if user.order < first.began:
             for old in user.next_nodes:

@@ -1,4 +1,4 @@
-"""Who keeps an object alive, as the user would write it: ``losses[3]``, ``self.history[...]``.
+"""Which variables keep an object alive, written as code: ``losses[3]``, ``self.history[...]``.
 
 The garbage collector knows which objects refer to which. From the objects in question this goes to
 what refers to them, to what refers to that, and so on, all of one level at a time, until a variable
@@ -99,7 +99,7 @@ def user_frames() -> Iterator[FrameType]:
 
 
 def steps(referrer: Any, by_id: dict[int, list[Held]]) -> Iterator[Held | Holder]:
-    """From objects to what refers to them: a variable, or something further out."""
+    """One step from objects to their referrers: variables, or other objects."""
     if _is(referrer, FrameType):
         yield from _in_frame(referrer, by_id)
     elif _is(referrer, dict):

@@ -137,7 +137,7 @@ class Model:
             self._do(5, f"A step hardly changes {name}: try a larger learning rate.")
 
     def outside(self, name: str, p: Any) -> tuple[int, str, str]:
-        """A parameter that is not in the optimizer: how urgent, what is the matter, what to do."""
+        """A parameter that is not in the optimizer: the urgency, the problem, and the fix."""
         whole = f"{self.name}.{name}"
         if self._was_replaced(p):
             return 0, "replaced since the optimizer was made", (

@@ -1,4 +1,4 @@
-"""What users call their tensors: looked up among the variables of the code that asks."""
+"""Names of tensors, looked up among the caller's variables."""
 
 from __future__ import annotations
 
@@ -6,13 +6,14 @@ from collections.abc import Iterator
 from types import FrameType
 from typing import Any, NamedTuple
 
-from retrograd.autograd._backward import is_tensor
+from retrograd.autograd._roots import is_tensor
 
 MODULE = "retrograd.nn.module"  # where modules come from; that layer lies above this one
 
 
 class Unregistered(NamedTuple):
-    """A plain list or dictionary that holds what only a Module may hold to be found."""
+    """A plain list or dictionary of Modules or parameters, which ``parameters()`` does not
+    search."""
 
     path: str  # ``model.layers``
     kind: str  # "list", "tuple" or "dict"
@@ -49,7 +50,7 @@ class Names:
         return self._by_identity.get(id(tensor))
 
     def variables(self) -> list[tuple[str, Any]]:
-        """All variables, and what they hold."""
+        """All variables and their values."""
         return variables_of(self.frame)
 
     def unregistered(self) -> Iterator[Unregistered]:
@@ -60,7 +61,7 @@ class Names:
 
 
 def variables_of(frame: FrameType | None) -> list[tuple[str, Any]]:
-    """The variables of a frame, its own first, and what they hold."""
+    """The variables of a frame and their values, local variables first."""
     if frame is None:
         return []
     scopes = [frame.f_locals]

@@ -1,4 +1,4 @@
-"""A real backward pass that is watched: what every node receives, and what meets where.
+"""Observes a real backward pass: the gradients that each node receives.
 
 It looks and does not touch. No ``.grad`` is changed, nothing is freed, post-accumulate hooks are
 not called. Users' other hooks run, because what they return is part of the gradient.
@@ -55,7 +55,7 @@ class Measured:
 
 
 def unmeasured(paths: Paths) -> Callable[[Node], list[Arrival]]:
-    """The arrivals at nodes of a graph that cannot be run: who sends, not what."""
+    """The edges of a graph that cannot be run: the senders, without gradients."""
 
     def arrivals(node: Node) -> list[Arrival]:
         by_user: dict[Node, int] = {}
@@ -102,7 +102,7 @@ class _Watcher:
 
 
 def measure(paths: Paths) -> Measured:
-    """Run a pass over the paths to a tensor, and say what it brought."""
+    """Run a pass over the paths to a tensor, and measure its gradients."""
     measured = Measured(paths)
     for root in filter(paths.starts_at, paths.roots):
         measured.seeds.setdefault(root[0], []).append(amount_of(root[2]))

@@ -1,4 +1,4 @@
-"""Why ``.grad`` is what it is: what is known, what is likely, and what to do, kept apart."""
+"""Reasons for the value of ``.grad``: facts, likely causes, and what to do."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ ADDED_UP = "backward() adds to .grad; it never replaces what is there."
 
 @dataclass
 class Finding:
-    """A reason, and what speaks for it."""
+    """A reason and the evidence for it."""
 
     reason: str = ""
     because: str = ""  # ends the sentence that begins with ".grad is None"

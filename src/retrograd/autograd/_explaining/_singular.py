@@ -19,11 +19,11 @@ from retrograd.autograd._operation_node import OperationNode
 from retrograd.ops._lifted import bare, device_value
 from retrograd.ops._operation import Singular
 
-HIDES = "`where`, or a factor of 0, hides the value, not its gradient."
+HIDES = "`where`, or a factor of 0, masks the value but not its gradient."
 
 
 class Point(NamedTuple):
-    """An element of what a node has saved at which its derivative is not finite."""
+    """An element of a saved value at which the derivative is not finite."""
 
     node: Node
     singular: Singular

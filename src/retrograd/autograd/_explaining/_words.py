@@ -1,4 +1,4 @@
-"""An explanation: what was found, and how it reads in a terminal."""
+"""``Explanation``: the findings, and their text for a terminal."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ ENDS = 6  # steps that are shown of each end of a long path
 
 @dataclass(frozen=True)
 class Step:
-    """One operation on a path from a loss to a tensor, and what it passes on to the next."""
+    """One operation on a path from a loss to a tensor, and the gradient that it passes on."""
 
     operation: str
     source: str | None  # the line of user code that made it
@@ -49,7 +49,8 @@ class Path:
 
 @dataclass(frozen=True, repr=False)
 class Explanation:
-    """The story of a gradient. Its ``str`` is the text, the attributes are what the text says.
+    """The explanation of a gradient. ``str`` gives the text; the attributes hold the same
+    information.
 
     - ``reason``: in a word, why ``.grad`` is what it is (see ``explain``).
     - ``known``, ``likely``, ``todo``: sentences.
@@ -138,7 +139,7 @@ def _path_text(story: Explanation, path: Path) -> list[str]:
 
 
 def _amounts(sent: tuple[Amount | None, ...]) -> str:
-    """``norm 4.5 + 4.5``: what is sent along one edge or several."""
+    """``norm 4.5 + 4.5``: the gradients sent along one or more edges."""
     texts = [str(amount) for amount in sent if amount is not None]
     return " + ".join([*texts[:1], *(text.removeprefix("norm ") for text in texts[1:])])
 

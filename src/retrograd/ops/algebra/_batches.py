@@ -1,5 +1,5 @@
 # ruff: noqa: N803 - matrices are called as in PyTorch, in capitals
-"""What the batching rules of systems of equations share."""
+"""Helpers of the batching rules of linear systems."""
 
 from __future__ import annotations
 

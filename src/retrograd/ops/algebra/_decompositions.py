@@ -1,4 +1,4 @@
-"""What the rules of matrix decompositions share.
+"""Helpers of the rules of matrix decompositions.
 
 Singular vectors and eigenvectors are defined only up to a factor: a sign, or a phase where numbers
 are complex. The rules hold for losses that do not depend on it; one that depends on the phase has

@@ -1,4 +1,4 @@
-"""What rules and checks of linear algebra have in common. All of it takes arrays and Tensors."""
+"""Helpers of rules and checks of linear algebra, for arrays and Tensors."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ def adjoint(x: Any) -> Any:
 
 
 def conj_of(x: Any) -> Any:
-    """The conjugate of what may be complex."""
+    """The conjugate of a value that may be complex."""
     return conj(x) if is_complex(x) else x
 
 
 def real_dtype(x: Any) -> Any:
-    """The dtype of the sizes of what may be complex."""
+    """The real dtype that corresponds to the dtype of ``x``."""
     return arrays.real(arrays.zeros((), raw(x).dtype)).dtype
 
 
@@ -95,12 +95,12 @@ def rows_of(x: Any, start: int, stop: int) -> Any:
 
 
 def as_column(x: Any) -> Any:
-    """Vectors as matrices of one column; what scales the rows of a matrix."""
+    """Vectors as matrices with one column, for example to scale the rows of a matrix."""
     return linear.reshape(x, (*x.shape, 1))
 
 
 def as_row(x: Any) -> Any:
-    """Vectors as matrices of one row; what scales the columns of a matrix."""
+    """Vectors as matrices with one row, for example to scale the columns of a matrix."""
     return linear.reshape(x, (*x.shape[:-1], 1, x.shape[-1]))
 
 
@@ -110,7 +110,7 @@ def as_vectors(x: Any) -> Any:
 
 
 def total(*parts: Any) -> Any:
-    """The sum of what is there."""
+    """The sum of the terms that are not None."""
     result = None
     for part in parts:
         if part is not None:

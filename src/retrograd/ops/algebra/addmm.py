@@ -1,4 +1,4 @@
-"""Sums and products in one: addmm, addmv, addr, baddbmm, addbmm."""
+"""Fused sums and products: addmm, addmv, addr, baddbmm, addbmm."""
 
 from __future__ import annotations
 

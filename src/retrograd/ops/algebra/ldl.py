@@ -1,4 +1,4 @@
-"""The decomposition of symmetric matrices that need not be positive: ldl_factor, ldl_solve."""
+"""LDL decomposition of symmetric indefinite matrices: ldl_factor, ldl_solve."""
 
 # ruff: noqa: N803, N806 - matrices are called as in PyTorch, in capitals
 

@@ -1,5 +1,5 @@
 # ruff: noqa: N803, N806 - matrices are called as in PyTorch, in capitals
-"""LU decompositions, and what is solved with them."""
+"""LU decompositions, and solving with them."""
 
 from __future__ import annotations
 

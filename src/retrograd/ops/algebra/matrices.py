@@ -1,4 +1,4 @@
-"""Products beyond the plain ones: of vectors, Kronecker products, sums over several dimensions."""
+"""Less common products: of vectors, Kronecker products, tensor contractions."""
 
 from __future__ import annotations
 

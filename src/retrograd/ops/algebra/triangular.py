@@ -1,5 +1,5 @@
 # ruff: noqa: N803, N806 - matrices are called as in PyTorch, in capitals
-"""Triangular systems, and the factors of positive definite matrices."""
+"""Triangular systems and Cholesky factors."""
 
 from __future__ import annotations
 

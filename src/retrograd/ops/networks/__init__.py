@@ -1,1 +1,1 @@
-"""What neural networks are made of."""
+"""Operations of neural networks."""

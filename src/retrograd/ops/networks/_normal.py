@@ -1,4 +1,4 @@
-"""What all normalizations share: numbers moved and scaled to mean 0 and variance 1, in groups.
+"""Helpers of all normalizations: shifting and scaling groups to mean 0 and variance 1.
 
 What differs is which numbers share their statistics (a row, a channel of the whole batch, some
 channels of one sample) and along what the weights go.

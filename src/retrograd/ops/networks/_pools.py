@@ -1,4 +1,4 @@
-"""What all pools share: sizes, PyTorch's errors about them, and pools over signals."""
+"""Helpers of all pooling operations: sizes, PyTorch's errors about them, 1-D pooling."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Activations: functions of one number that networks are made of.
+"""Activation functions.
 
 Most come in pairs, as in PyTorch. The function's rule is an operation of its own: ``g`` times the
 derivative of the function. That is a composite, one kernel on arrays, and an expression wherever it

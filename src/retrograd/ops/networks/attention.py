@@ -1,4 +1,4 @@
-"""Attention: means of values, weighted by how well their keys fit the queries."""
+"""Scaled dot-product attention."""
 
 from __future__ import annotations
 

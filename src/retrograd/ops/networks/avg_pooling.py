@@ -95,7 +95,7 @@ def _avg_spread_rule(
 
 
 def _spreading(name: str, forward: Any, rule: Any) -> Linear:
-    """The transpose of a pool of means. Besides the gradient it is given what was pooled."""
+    """The transpose of average pooling. It takes the gradient and the pooled input."""
     return Linear(
         name, forward, inputs=("self", "like"), rules={"self": rule, "like": zeros_by_shape},
         batch="leading",

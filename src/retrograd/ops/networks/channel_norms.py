@@ -1,4 +1,4 @@
-"""Normalization of channels over a batch, or one by one: batch and instance norm."""
+"""Normalization of channels: batch norm and instance norm."""
 
 from __future__ import annotations
 

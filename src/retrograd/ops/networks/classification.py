@@ -154,7 +154,7 @@ def _nll_entries(
     grad_output: Raw, self: Raw, target: Raw, weight: Raw | None, total_weight: Raw,
     reduction: str, ignore_index: int,
 ) -> tuple[Raw, Raw]:  # fmt: skip
-    """Where the gradient of the scores is not zero, in reading order, and what it is there."""
+    """The flat indices and values of the nonzero elements of the gradient of the scores."""
     target = arrays.asarray(target)
     divisor = total_weight if reduction == "mean" else self.dtype.type(1)
     if reduction != "none" and _is_plain(self, target, weight, ignore_index):

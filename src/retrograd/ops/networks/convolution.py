@@ -79,7 +79,7 @@ def _gradients(
     g: Any, input: Any, weight: Any, needs: list[bool], stride: Sizes, padding: Sizes,
     dilation: Sizes, transposed: bool, groups: int,
 ) -> list[Any]:  # fmt: skip
-    """All gradients, of which a node that needs any saves what all need, as in PyTorch."""
+    """All gradients. A node that needs any of them saves the values for all, as in PyTorch."""
     how = (stride, padding, dilation, transposed, groups)
     bias_dims = (0, *range(2, len(g.shape)))
     return [

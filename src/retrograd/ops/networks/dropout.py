@@ -1,4 +1,4 @@
-"""Dropout: elements, or whole channels, set to zero at random, and the rest scaled up for it.
+"""Dropout: sets random elements or channels to zero and scales up the rest.
 
 The mask is drawn as PyTorch draws it, so that the same seed drops the same elements. The graph
 shows a product with it.

@@ -1,4 +1,4 @@
-"""Softmax and its logarithm. Their rules are operations with rules of their own."""
+"""Softmax and log-softmax. Their rules are operations with their own rules."""
 
 from __future__ import annotations
 
@@ -41,8 +41,7 @@ def _less_log_of_sum(x: Any, dim: int) -> Any:
 
 
 def _check(name: str) -> Any:
-    """A check for what PyTorch has no kernel for; it has two, of which one is for the last
-    dimension."""
+    """A check for the dtypes of PyTorch's two kernels, one of which is for the last dimension."""
 
     def check(self: Raw, dim: int) -> None:
         if self.dtype.kind in dtypes.FLOATS:

@@ -1,4 +1,4 @@
-"""Elementwise operations that fewer programs use; the everyday ones are in ``elementwise``."""
+"""Less common elementwise operations; the common ones are in ``elementwise``."""
 
 from __future__ import annotations
 

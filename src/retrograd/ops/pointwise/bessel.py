@@ -1,4 +1,4 @@
-"""Bessel functions and their derivatives, and what is made of them: sinc, the Airy function.
+"""Bessel functions, sinc and the Airy function, with derivatives.
 
 The quotients of a Bessel function by a power of its argument have no singularity at 0. They are
 values of the hypergeometric function 0F1, whose derivative is another value of it. Rules that are

@@ -1,4 +1,4 @@
-"""Questions about elements and tensors, answered by True or False: isclose, isin, is_signed."""
+"""Predicates on elements and tensors: isclose, isin, is_signed."""
 
 from __future__ import annotations
 

@@ -45,7 +45,7 @@ def _arc(x: Any) -> Any:
 asin = elementwise(
     "asin", arrays.arcsin, lambda g, self: g * _arc(self), dtypes="float",
     public="torch method", alias="arcsin", in_place="torch method",
-    singular=(Singular("self", (1.0, -1.0), "asin has infinite slope at 1 and -1",
+    singular=(Singular("self", (1.0, -1.0), "the derivative of asin is infinite at 1 and -1",
                        "clamp the input: x.clamp(-1 + 1e-6, 1 - 1e-6).asin()"),),
     doc="The arcsine of each element, in radians.",
     example=("torch.asin(torch.tensor([0., 1.]))", "tensor([0.0000, 1.5708])"),
@@ -53,7 +53,7 @@ asin = elementwise(
 acos = elementwise(
     "acos", arrays.arccos, lambda g, self: -g * _arc(self), dtypes="float",
     public="torch method", alias="arccos", in_place="torch method",
-    singular=(Singular("self", (1.0, -1.0), "acos has infinite slope at 1 and -1",
+    singular=(Singular("self", (1.0, -1.0), "the derivative of acos is infinite at 1 and -1",
                        "clamp the input: x.clamp(-1 + 1e-6, 1 - 1e-6).acos()"),),
     doc="The arccosine of each element, in radians.",
     example=("torch.acos(torch.tensor([0., 1.]))", "tensor([1.5708, 0.0000])"),

@@ -1,4 +1,4 @@
-"""Reductions: what users call to sum, average and find extremes."""
+"""The public functions for sums, means, minima and maxima."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from collections.abc import Callable
 from typing import Any
 
 from retrograd import arrays
-from retrograd.arrays import dtypes
 from retrograd.ops import general, linear, selecting
 from retrograd.ops._arguments import invalid_combination
 from retrograd.ops._dims import Dims, is_integer, many_dims, one_dim
@@ -17,6 +16,8 @@ from retrograd.ops._refusals import c_name, kernel, refuses
 from retrograd.ops._results import named_result
 from retrograd.ops.copies import to_dtype
 from retrograd.ops.piecewise import maximum, minimum
+
+INEXACT = arrays.dtypes.INEXACT
 
 
 def in_dtype(self: Any, dtype: Any) -> Any:
@@ -70,7 +71,7 @@ def sum(self: Any, dim: Dims = None, keepdim: bool = False, *, dtype: Any = None
 
 def check_mean_dtype(name: str, dtype: Any) -> None:
     """Refuse to compute a mean in a dtype that is asked for but has no fractions."""
-    if dtype is not None and dtype.numpy.kind not in dtypes.INEXACT:
+    if dtype is not None and dtype.numpy.kind not in INEXACT:
         raise RuntimeError(
             f"{name}(): could not infer output dtype. Optional dtype must be either a floating "
             f"point or complex dtype. Got: {arrays.dtypes.type_word(dtype.numpy)}"
@@ -90,10 +91,11 @@ def mean(self: Any, dim: Dims = None, keepdim: bool = False, *, dtype: Any = Non
         >>> torch.mean(x), torch.mean(x, dim=1)
         (tensor(2.5000), tensor([1.5000, 3.5000]))
     """
-    check_mean_dtype("mean", dtype)
-    self = in_dtype(self, dtype)
+    if dtype is not None:
+        check_mean_dtype("mean", dtype)
+        self = in_dtype(self, dtype)
     given = raw(self).dtype
-    if given.kind not in dtypes.INEXACT:
+    if given.kind not in INEXACT:
         raise RuntimeError(
             "mean(): could not infer output dtype. Input dtype must be either a floating point or "
             f"complex dtype. Got: {arrays.dtypes.type_word(given)}"

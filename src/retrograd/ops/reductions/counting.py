@@ -1,4 +1,4 @@
-"""Counts: of elements that are not zero, of integers, and of numbers in bins."""
+"""Counts: nonzero elements, occurrences of integers, histograms."""
 
 from __future__ import annotations
 

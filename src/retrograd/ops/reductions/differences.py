@@ -1,4 +1,4 @@
-"""Differences along a dimension, integrals by trapezoids, and numerical gradients."""
+"""Differences along a dimension, the trapezoidal rule, and numerical gradients."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # ruff: noqa: N803 - matrices are called as in PyTorch, in capitals
-"""Norms of vectors and matrices, and what is made of them: distances and renormalization."""
+"""Norms of vectors and matrices, distances and renormalization."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Scans: cumulative sums, products and extremes along a dimension.
+"""Scans: cumulative sums, products, minima and maxima along a dimension.
 
 Their derivatives are scans themselves, from the other end. Those that are products need one more
 operation, the linear recurrence ``y[k] = x[k] + a[k] * y[k - 1]``: it divides by nothing, so zeros

@@ -264,7 +264,7 @@ def _of_rank(rank: int, index: Any, *sources: Any) -> tuple[Any, ...]:
 
 
 def _check_scatter(self: Any, dim: int, index: Any, src: Any) -> int:
-    """The dimension made plain, if an index (and the tensor of what it places) fits."""
+    """Check an index and its source tensor; returns the non-negative dimension."""
     indices, shape = raw(index), raw(self).shape
     plain = one_dim(dim, len(shape))
     if indices.size and not is_index(indices):

@@ -1,4 +1,4 @@
-"""Slices combined with those sent to the same index: ``index_reduce``."""
+"""``index_reduce``: reduces slices that have the same index."""
 
 from __future__ import annotations
 

@@ -180,7 +180,7 @@ def _with_3d(x: Any) -> Any:
 
 atleast_1d = _at_least(
     1, lambda x: x if x.shape else reshaping.reshape(x, (1,)),
-    "Gives tensors without dimensions one dimension of size 1.",
+    "Reshapes zero-dimensional tensors to one dimension of size 1.",
     "(torch.tensor(5))\n        tensor([5])",
 )  # fmt: skip
 atleast_2d = _at_least(

@@ -1,4 +1,4 @@
-"""Dimensions and elements in another order: swapdims, adjoint, roll, rot90, fliplr, unflatten."""
+"""Reordering of dimensions and elements: swapdims, adjoint, roll, rot90, fliplr, unflatten."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Elements repeated, and the sums that undo it: repeat, tile, repeat_interleave, sum_to_size."""
+"""Repetition of elements, and its inverse sums: repeat, tile, repeat_interleave, sum_to_size."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Shapes: what users call to view, reorder and expand tensors."""
+"""The public functions that view, permute and expand tensors."""
 
 from __future__ import annotations
 

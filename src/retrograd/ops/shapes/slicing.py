@@ -1,4 +1,4 @@
-"""Slices and pieces of tensors, taken apart and joined: cat, stack, split, select, narrow, flip."""
+"""Slicing, splitting and joining tensors: cat, stack, split, select, narrow, flip."""
 
 from __future__ import annotations
 

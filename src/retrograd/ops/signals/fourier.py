@@ -1,4 +1,4 @@
-"""Fourier transforms: three operations, and the functions that are made of them.
+"""Fourier transforms: three operations, and the functions built on them.
 
 ``fft_c2c`` takes complex numbers to complex ones, ``fft_r2c`` real ones to complex, ``fft_c2r``
 back. Their derivatives are each other. ``normalization`` is what the result is divided by: nothing

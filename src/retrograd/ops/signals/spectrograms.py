@@ -1,4 +1,4 @@
-"""Spectra of a signal over time: ``stft`` and its inverse."""
+"""Short-time Fourier transforms: ``stft`` and ``istft``."""
 
 from __future__ import annotations
 
