@@ -3,6 +3,7 @@ which implements it; special cases from the text of the standard."""
 
 from __future__ import annotations
 
+import array
 import inspect
 import itertools
 import math
@@ -202,7 +203,7 @@ SPECIAL = [  # from the sections "Special cases" of the standard
     ("pow", math.nan, 0.0, 1.0), ("pow", 1.0, math.nan, 1.0), ("pow", 2.0, math.inf, math.inf),
     ("pow", 0.5, math.inf, 0.0), ("pow", -0.0, -3.0, -math.inf), ("pow", -0.0, -2.0, math.inf),
     ("pow", -math.inf, 3.0, -math.inf), ("pow", -math.inf, -3.0, -0.0),
-    ("pow", -1.0, math.inf, 1.0),
+    ("pow", -1.0, math.inf, 1.0), ("pow", -math.inf, 0.5, math.inf), ("pow", -0.0, 0.5, 0.0),
     ("pow", -8.0, 1 / 3, math.nan), ("atan2", 0.0, -0.0, math.pi), ("atan2", -0.0, -0.0, -math.pi),
     ("atan2", 0.0, 0.0, 0.0), ("atan2", 1.0, 0.0, math.pi / 2),
     ("atan2", math.inf, -math.inf, 3 * math.pi / 4),
@@ -244,6 +245,53 @@ def test_special_cases(name: str, x1: float, x2: float | None, expected: float) 
     np.testing.assert_allclose(found(xp, name)(*wide).numpy(), [expected] * 20)
 
 
+EXPM1 = [  # of complex numbers: real and imaginary part, and those of the result
+    (-0.0, 0.0, 0.0, 0.0), (math.inf, 0.0, math.inf, 0.0), (-math.inf, 2.0, -1.0, 0.0),
+    (-math.inf, math.inf, -1.0, 0.0), (math.inf, math.inf, math.inf, math.nan),
+    (-math.inf, math.nan, -1.0, 0.0), (math.inf, math.nan, math.inf, math.nan),
+    (math.nan, 0.0, math.nan, 0.0), (math.nan, math.nan, math.nan, math.nan),
+]  # fmt: skip
+
+
+@pytest.mark.filterwarnings("ignore:invalid value")
+@pytest.mark.parametrize(("real", "imaginary", *"ab"), EXPM1)
+def test_complex_expm1(real: float, imaginary: float, a: float, b: float) -> None:
+    for dtype in (xp.complex64, xp.complex128):
+        result = xp.expm1(xp.asarray([complex(real, imaginary), 1e-9 + 2e-9j], dtype=dtype))
+        np.testing.assert_equal([abs(result[0].real.item()), result[0].imag.item()], [abs(a), b])
+        assert result[0].real.item() < 0 if a == -1 else True
+        np.testing.assert_allclose(result[1].item(), 1e-9 + 2e-9j, 1e-6)
+
+
+def test_integers_beyond_the_dtype_raise() -> None:
+    x = xp.asarray([1, 200], dtype=xp.uint8)
+    for call in (xp.maximum, xp.add, xp.less):
+        for number in (-1, 256):
+            with pytest.raises(OverflowError, match=f"{number} is not a number of torch.uint8"):
+                call(x, number)
+    assert xp.add(x, 255).tolist() == [0, 199]
+
+
+def test_the_end_left_out_of_a_range_moves_no_other_number() -> None:
+    for start, stop, num in ((339, 1000, 12), (-61, 59510095, 13), (0.1, 0.7, 29), (1, 2, 0)):
+        for dtype in (xp.float32, xp.float64):
+            whole = xp.linspace(start, stop, num + 1, dtype=dtype)
+            part = xp.linspace(start, stop, num, dtype=dtype, endpoint=False)
+            assert part.tolist() == whole.tolist()[:-1]
+
+
+def test_buffers_have_a_dtype() -> None:
+    for code, dtype in (("d", xp.float64), ("i", xp.int32), ("B", xp.uint8), ("q", xp.int64)):
+        numbers = array.array(code, [1, 2, 3])
+        for x in (numbers, memoryview(numbers)):
+            assert xp.asarray(x).tolist() == [1, 2, 3]
+            assert xp.asarray(x).dtype is dtype
+        shared = xp.asarray(numbers, copy=False)
+        numbers[0] = 7
+        assert shared.tolist() == [7, 2, 3]
+    assert xp.asarray(bytearray(b"ab")).tolist() == [97, 98]
+
+
 # -- the others ------------------------------------------------------------------------------
 
 ARRAYS = {
@@ -269,6 +317,14 @@ CALLS = [
     "xp.sum(c)", "xp.mean(c)", "xp.var(f, correction=1)", "xp.std(f, axis=1, correction=0.5)",
     "xp.all(n)", "xp.any(n)", "xp.all(n, axis=0)", "xp.cumulative_sum(v)", "xp.cumulative_sum(u)",
     "xp.cumulative_sum(i, axis=1, include_initial=True)", "xp.cumulative_prod(f, axis=0)",
+    "xp.cumulative_sum(n, axis=0, dtype=xp.int8, include_initial=True)",
+    "xp.cumulative_prod(n, axis=0, dtype=xp.uint64, include_initial=True)",
+    "xp.repeat(f, xp.astype(k, xp.int8), axis=1)", "xp.repeat(v, xp.astype(k, xp.uint32))",
+    "xp.linalg.vector_norm(f, axis=())", "xp.clip(u, -1, 150)", "xp.clip(u, 2, 1000)",
+    "xp.arange(2**64 - 5, 2**64 - 1, 2, dtype=xp.uint64)",
+    "xp.arange(4e-277, 0, -1e-277, dtype=xp.float64)",
+    "xp.linspace(-1.7e308, 1e-5, 17, dtype=xp.float64)",
+    "xp.linspace(2e38, -2e38, 5, dtype=xp.float32)",
     "xp.cumulative_sum(i, axis=0, dtype=xp.float32)", "xp.cumulative_prod(u, include_initial=True)",
     "xp.count_nonzero(i)", "xp.count_nonzero(b, axis=0, keepdims=True)", "xp.diff(f)",
     "xp.diff(f, axis=0, n=1)", "xp.diff(v, n=2, prepend=w[:1], append=w)", "xp.argmax(f)",

@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+import scipy.linalg
+import scipy.optimize
 import scipy.sparse
 
 import retrograd as torch
@@ -193,6 +195,12 @@ def test_conversions_are_as_they_were() -> None:
     for call in (lambda: np.asarray(leaf(1.0)), lambda: np.array([leaf(1.0), leaf(2.0)])):
         with pytest.raises(RuntimeError, match=advice):
             call()
+    of_scipy = r"function of SciPy.* torch\.linalg, .*SCIPY_ARRAY_API=1"
+    with pytest.raises(RuntimeError, match=of_scipy):
+        scipy.linalg.inv(leaf(1.0, 2.0)[:, None] * torch.eye(2))
+    # A function of the program that SciPy calls is not SciPy.
+    with pytest.raises(RuntimeError, match=advice):
+        scipy.optimize.brentq(lambda t: float(np.asarray(leaf(t))), -1.0, 2.0)
     product = scipy.sparse.csr_array(2 * np.eye(2)) @ x
     assert product.tolist() == [2.0, 4.0]
     assert np.zeros(2, dtype=x.dtype).dtype == np.float32

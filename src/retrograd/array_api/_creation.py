@@ -1,11 +1,11 @@
-"""Creating arrays."""
+"""Creation functions of the array API."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import retrograd as torch
-from retrograd import Tensor
+from retrograd import Tensor, arrays
 from retrograd.array_api._dtypes import Array, result_type
 
 __all__ = [
@@ -16,6 +16,16 @@ __all__ = [
 
 def _sizes(shape: Any) -> tuple[int, ...]:
     return (shape,) if isinstance(shape, int) else tuple(shape)
+
+
+def _buffer(obj: Any) -> Any:
+    """An object with the buffer protocol as an array, of the dtype that the buffer says."""
+    if isinstance(obj, (list, tuple)) or hasattr(obj, "__dlpack__"):
+        return obj
+    try:
+        return arrays.asarray(memoryview(obj))
+    except TypeError:
+        return obj
 
 
 def asarray(obj: Any, /, *, dtype: Any = None, device: Any = None,
@@ -29,6 +39,7 @@ def asarray(obj: Any, /, *, dtype: Any = None, device: Any = None,
         return result if dtype is None else result.to(dtype)
     if isinstance(obj, (bool, int, float, complex)) and copy is False:
         raise ValueError("asarray: a number has no memory that could be shared")
+    obj = _buffer(obj)
     if copy is False and not isinstance(obj, (Tensor, list, tuple)) and hasattr(obj, "__dlpack__"):
         result = torch.from_dlpack(obj)
         if dtype is not None and result.dtype is not dtype:
@@ -38,7 +49,7 @@ def asarray(obj: Any, /, *, dtype: Any = None, device: Any = None,
 
 
 def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> Array:
-    """An array of what an object of another library holds, shared unless ``copy`` is true."""
+    """An array from an object of another library, sharing its memory unless ``copy`` is true."""
     return torch.from_dlpack(x, device=device, copy=copy)
 
 
@@ -51,7 +62,7 @@ def arange(start: Any, /, stop: Any = None, step: Any = 1, *, dtype: Any = None,
         raise ValueError("arange: expected a step other than 0")
     exact = all(isinstance(x, int) for x in (start, stop, step))
     kind = dtype or (torch.int64 if exact else torch.get_default_dtype())
-    if (stop - start) * step <= 0:
+    if stop <= start if step > 0 else stop >= start:
         return torch.zeros(0, dtype=kind, device=device)
     return torch.arange(start, stop, step, dtype=kind, device=device)
 
@@ -62,8 +73,8 @@ def linspace(start: Any, stop: Any, /, num: int, *, dtype: Any = None, device: A
     is_complex = isinstance(start, complex) or isinstance(stop, complex)
     kind = torch.get_default_dtype()
     kind = dtype or (kind.to_complex() if is_complex else kind)
-    if not endpoint and num:
-        stop = start + (stop - start) * (num - 1) / num
+    if not endpoint:
+        return torch.linspace(start, stop, num + 1, dtype=kind, device=device)[:-1]
     return torch.linspace(start, stop, num, dtype=kind, device=device)
 
 

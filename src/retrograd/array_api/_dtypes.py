@@ -109,14 +109,14 @@ def finfo(type: Any, /) -> finfo_object:
     parts."""
     dtype = dtype_of(type)
     real = dtype.to_real()
-    found = torch.finfo(real)
+    limits = torch.finfo(real)
     return finfo_object(
-        found.bits, found.eps, found.max, found.min, found.smallest_normal, real
+        limits.bits, limits.eps, limits.max, limits.min, limits.smallest_normal, real
     )
 
 
 def iinfo(type: Any, /) -> iinfo_object:
     """The limits of an integer dtype, or of that of an array."""
     dtype = dtype_of(type)
-    found = torch.iinfo(dtype)
-    return iinfo_object(found.bits, found.max, found.min, dtype)
+    limits = torch.iinfo(dtype)
+    return iinfo_object(limits.bits, limits.max, limits.min, dtype)

@@ -1,4 +1,4 @@
-"""Functions of elements.
+"""Elementwise functions of the array API.
 
 Most are the function of the same or a similar name in ``torch``, of operands that are promoted
 first. The lists below are those of the standard.
@@ -13,13 +13,13 @@ from typing import Any
 
 import retrograd as torch
 from retrograd import Tensor
-from retrograd.array_api._dtypes import Array, Number, result_type
+from retrograd.array_api._dtypes import Array, Number, iinfo, isdtype, result_type
 from retrograd.numpy_protocols import _ufuncs
 
 _UNARY = {
     name: name
     for name in ("abs", "acos", "acosh", "asin", "asinh", "atan", "atanh", "ceil", "cos", "cosh",
-                 "exp", "expm1", "floor", "isfinite", "isinf", "isnan", "log", "log10", "log1p",
+                 "exp", "floor", "isfinite", "isinf", "isnan", "log", "log10", "log1p",
                  "log2", "logical_not", "negative", "positive", "real", "reciprocal", "signbit",
                  "sin", "sinh", "sqrt", "square", "tan", "tanh", "trunc")
 } | {"bitwise_invert": "bitwise_not", "imag": "imag", "conj": "conj_physical"}  # fmt: skip
@@ -45,10 +45,17 @@ def pair(name: str, x1: Any, x2: Any) -> tuple[Array, Array]:
         if not isinstance(x, (Tensor, *Number)):
             raise TypeError(f"{name}: expected an array or a number, got {type(x)}")
     dtype = result_type(x1, x2)
+    if number := [x for x in (x1, x2) if isinstance(x, int) and not fits(x, dtype)]:
+        raise OverflowError(f"{name}: {number[0]} is not a number of {dtype}")
     first, second = (
         x.to(dtype) if isinstance(x, Tensor) else torch.tensor(x, dtype=dtype) for x in (x1, x2)
     )
     return first, second
+
+
+def fits(number: int, dtype: Any) -> bool:
+    """Tests whether an integer is in the range of a dtype."""
+    return not isdtype(dtype, "integral") or iinfo(dtype).min <= number <= iinfo(dtype).max
 
 
 def fresh(result: Array) -> Array:
@@ -93,6 +100,16 @@ for _name, _ours in _BINARY.items():
     globals()[_name] = _binary(_name, _ours)
 
 
+def expm1(x: Array, /) -> Array:
+    """``exp(x) - 1``, without the loss of digits near 0. A complex infinity or NaN goes through
+    ``exp``, whose special cases NumPy's ``expm1`` does not have."""
+    if not isinstance(x, Tensor):
+        raise TypeError(f"expm1: expected an array, got {type(x)}")
+    if not x.is_complex():
+        return fresh(torch.expm1(x))
+    return torch.where(torch.isfinite(x) & (x != 0), torch.expm1(x), torch.exp(x) - 1)
+
+
 def sign(x: Array, /) -> Array:
     """The sign: 1, 0 or -1, and for a complex number the number over its absolute value."""
     return _ufuncs.sign(x)
@@ -108,6 +125,11 @@ def round(x: Array, /) -> Array:
 def clip(x: Array, /, min: Any = None, max: Any = None) -> Array:
     """The elements, at least ``min`` and at most ``max``: numbers or arrays. The dtype is kept."""
     result = x
+    integral = isdtype(x.dtype, "integral")
+    if integral and isinstance(min, int) and min < iinfo(x.dtype).min:
+        min = None
+    if integral and isinstance(max, int) and max > iinfo(x.dtype).max:
+        max = None
     if min is not None:
         result = torch.maximum(*pair("clip", result, min)).to(x.dtype)
     if max is not None:
@@ -122,4 +144,4 @@ def where(condition: Array, x1: Any, x2: Any, /) -> Array:
     return torch.where(condition, *pair("where", x1, x2))
 
 
-__all__ = sorted({*_UNARY, *_BINARY, "sign", "round", "clip", "where"})
+__all__ = sorted({*_UNARY, *_BINARY, "expm1", "sign", "round", "clip", "where"})

@@ -12,7 +12,7 @@ class Info:
     """What ``__array_namespace_info__()`` returns."""
 
     def capabilities(self) -> dict[str, Any]:
-        """Which optional parts of the standard there are."""
+        """The optional features of the standard that are supported."""
         return {"boolean indexing": True, "data-dependent shapes": True, "max dimensions": 64}
 
     def default_device(self) -> Any:

@@ -1,4 +1,4 @@
-"""Arranging, indexing, sorting and searching."""
+"""Manipulation, indexing, sorting and searching functions of the array API."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ def _joined(arrays: Any) -> list[Array]:
 
 def concat(arrays: Any, /, *, axis: int | None = 0) -> Array:
     """Arrays one after the other along an axis; flattened, for None."""
-    found = _joined(arrays)
+    tensors = _joined(arrays)
     if axis is None:
-        return torch.cat([x.reshape(-1) for x in found])
-    if any(x.ndim != found[0].ndim for x in found):
+        return torch.cat([x.reshape(-1) for x in tensors])
+    if any(x.ndim != tensors[0].ndim for x in tensors):
         raise ValueError("concat: expected arrays of the same number of dimensions")
-    return torch.cat(found, axis)
+    return torch.cat(tensors, axis)
 
 
 def stack(arrays: Any, /, *, axis: int = 0) -> Array:
@@ -133,7 +133,7 @@ def argmin(x: Array, /, *, axis: int | None = None, keepdims: bool = False) -> A
 
 
 def nonzero(x: Array, /) -> tuple[Array, ...]:
-    """The indices of what is not zero, axis by axis."""
+    """The indices of the nonzero elements, one array per axis."""
     if not x.ndim:
         raise ValueError("nonzero: expected an array of at least one dimension")
     return tuple(torch.nonzero(x, as_tuple=True))
@@ -192,8 +192,8 @@ class unique_inverse_result(NamedTuple):  # noqa: N801
 
 
 def unique_all(x: Array, /) -> unique_all_result:
-    """The values that occur, where each is first, which is where, and how often each occurs. Every
-    NaN is a value of its own."""
+    """The unique values, their first indices, the inverse indices, and their counts. Each NaN
+    counts as a separate value."""
     values, first, inverse, counts = _selecting.unique(
         x, return_index=True, return_inverse=True, return_counts=True
     )
@@ -202,14 +202,14 @@ def unique_all(x: Array, /) -> unique_all_result:
 
 def unique_counts(x: Array, /) -> unique_counts_result:
     """The values that occur, and how often each does."""
-    found = unique_all(x)
-    return unique_counts_result(found.values, found.counts)
+    result = unique_all(x)
+    return unique_counts_result(result.values, result.counts)
 
 
 def unique_inverse(x: Array, /) -> unique_inverse_result:
     """The values that occur, and which of them is where."""
-    found = unique_all(x)
-    return unique_inverse_result(found.values, found.inverse_indices)
+    result = unique_all(x)
+    return unique_inverse_result(result.values, result.inverse_indices)
 
 
 def unique_values(x: Array, /) -> Array:

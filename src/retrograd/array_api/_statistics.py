@@ -1,4 +1,4 @@
-"""Reductions, scans and products."""
+"""Statistical, cumulative and linear algebra functions of the array API."""
 
 # ruff: noqa: A001 - the standard's names
 

@@ -51,12 +51,12 @@ for _name in _ALONG_MANY:
 
 
 def fftfreq(n: int, /, *, d: float = 1.0, dtype: Any = None, device: Any = None) -> Array:
-    """The frequencies that the results of ``fft`` stand for."""
+    """The sample frequencies of ``fft``."""
     return torch.fft.fftfreq(n, d, dtype=dtype, device=device)
 
 
 def rfftfreq(n: int, /, *, d: float = 1.0, dtype: Any = None, device: Any = None) -> Array:
-    """The frequencies that the results of ``rfft`` stand for."""
+    """The sample frequencies of ``rfft``."""
     return torch.fft.rfftfreq(n, d, dtype=dtype, device=device)
 
 

@@ -123,4 +123,6 @@ def trace(x: Array, /, *, offset: int = 0, dtype: Any = None) -> Array:
 
 def vector_norm(x: Array, /, *, axis: Any = None, keepdims: bool = False, ord: Any = 2) -> Array:
     """Norms of vectors along axes, by default of all elements."""
+    if axis == ():  # each element is a vector
+        return vector_norm(x[..., None], axis=-1, ord=ord)
     return _linalg.vector_norm(x, axis=axis, keepdims=keepdims, ord=ord)

@@ -12,14 +12,14 @@ from retrograd.numpy_protocols._arguments import operands
 
 
 def __getattr__(name: str) -> Callable[..., Any]:
-    found: Any = _ufuncs.OTHERS.get(name, name)
-    if isinstance(found, str):
-        found = getattr(torch.special, found, None)
-    if found is None or name.startswith("__"):
+    operation: Any = _ufuncs.OTHERS.get(name, name)
+    if isinstance(operation, str):
+        operation = getattr(torch.special, operation, None)
+    if operation is None or name.startswith("__"):
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
     def called(*args: Any) -> Any:
-        return found(*operands(args))
+        return operation(*operands(args))
 
     return called
 

@@ -1,4 +1,4 @@
-"""NumPy's functions, called with tensors: ``np.sin(t)``, ``np.linalg.solve(a, t)``, ``a * t``.
+"""NumPy functions on tensors: ``np.sin(t)``, ``np.linalg.solve(a, t)``, ``a * t``.
 
 NumPy leaves a call to the argument that has ``__array_ufunc__`` or ``__array_function__``, which
 for tensors lead here. A call becomes one of our operations, so it is recorded, batched, traced and

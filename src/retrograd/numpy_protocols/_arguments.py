@@ -56,10 +56,10 @@ def promoted(tensors: Sequence[Any]) -> list[Any]:
 def operands(inputs: Sequence[Any]) -> list[Any]:
     """The arguments of a function of elements as tensors. A Python number takes the dtype of the
     others, unless that is of a lower kind."""
-    found = [x if is_number(x) else array(x) for x in inputs]
-    tensors = [x for x in found if isinstance(x, Tensor)]
+    converted = [x if is_number(x) else array(x) for x in inputs]
+    tensors = [x for x in converted if isinstance(x, Tensor)]
     common = tensors[0].dtype if len(tensors) == 1 else torch.result_type(*tensors[:2])
-    return [x if isinstance(x, Tensor) else _number(x, common) for x in found]
+    return [x if isinstance(x, Tensor) else _number(x, common) for x in converted]
 
 
 def is_number(x: Any) -> bool:
@@ -72,7 +72,7 @@ def _number(x: Any, dtype: Any) -> Tensor:
 
 
 def cast(x: Any, dtype: Any) -> Any:
-    """A tensor converted to anything that NumPy takes for a dtype; as it is for None."""
+    """A tensor converted to a dtype in any form that NumPy accepts; None leaves it unchanged."""
     return x if dtype is None else x.to(dtype_of(dtype))
 
 
@@ -80,13 +80,13 @@ def axes_of(axis: Axis, ndim: int) -> tuple[int, ...]:
     """Axes counted from the front: all for None."""
     if axis is None:
         return tuple(range(ndim))
-    given = tuple(axis) if isinstance(axis, (tuple, list)) else (axis,)
-    if not ndim and given in ((0,), (-1,)):
+    axes = tuple(axis) if isinstance(axis, (tuple, list)) else (axis,)
+    if not ndim and axes in ((0,), (-1,)):
         return ()  # which NumPy allows
-    for a in given:
+    for a in axes:
         if not -ndim <= a < ndim:
             raise AxisError(f"axis {a} is out of bounds for array of dimension {ndim}")
-    result = tuple(int(a) % ndim for a in given)
+    result = tuple(int(a) % ndim for a in axes)
     if len(set(result)) < len(result):
         raise ValueError("duplicate value in 'axis'")
     return result
@@ -99,18 +99,18 @@ class AxisError(ValueError, IndexError):
 def along_one(
     function: Callable[[Tensor, int], Any], a: Tensor, axis: Axis, keepdims: bool = False
 ) -> Any:
-    """A reduction of one dimension, of any number of axes: they are brought to the end and
-    flattened. The result keeps what dimensions ``function`` puts in front."""
+    """Apply a one-dimensional reduction along several axes, which are moved to the end and
+    flattened."""
     axes = axes_of(axis, a.ndim)
-    kept = [d for d in range(a.ndim) if d not in axes]
+    kept_dims = [d for d in range(a.ndim) if d not in axes]
     if len(axes) != 1:
-        sizes = [a.shape[d] for d in kept]
+        sizes = [a.shape[d] for d in kept_dims]
         count = count_of(a.shape[d] for d in axes)
-        result = function(a.permute(*kept, *axes).reshape(*sizes, count), -1)
+        result = function(a.permute(*kept_dims, *axes).reshape(*sizes, count), -1)
     else:
         result = function(a, axes[0])
     if keepdims:
-        front = result.ndim - len(kept)
+        front = result.ndim - len(kept_dims)
         sizes = [1 if d in axes else n for d, n in enumerate(a.shape)]
         result = result.reshape(*result.shape[:front], *sizes)
     return result
@@ -129,7 +129,7 @@ def has_derivative(x: Any) -> bool:
 
 
 def into(out: Any, result: Any, name: str, where: Any = True) -> Any:
-    """A result written to what was given as ``out=``: a tensor, which records it, or an array."""
+    """Write a result to ``out=``: a tensor, which records it, or an array."""
     if isinstance(out, tuple):
         if not isinstance(result, tuple):
             return into(out[0], result, name, where)
@@ -147,8 +147,8 @@ def into(out: Any, result: Any, name: str, where: Any = True) -> Any:
         return out
     if has_derivative(result):
         raise RuntimeError(
-            f"{name}: the result has a history, which an array given as out= cannot keep. Leave "
-            "out= out, or give a tensor."
+            f"{name}: the result has a history, which an array passed as out= cannot keep. Omit "
+            "out=, or pass a tensor."
         )
     values = result.detach().numpy()
     if where is True:
@@ -173,7 +173,7 @@ def refuse(name: str, why: str = "") -> NoReturn:
     reason = why or "has no counterpart in retrograd, so it cannot be recorded"
     raise RuntimeError(
         f"{name} {reason}. To compute it without derivatives, pass tensor.detach().numpy(), and "
-        "make a tensor of the result if you go on with tensors."
+        "convert the result to a tensor if you need one."
     )
 
 

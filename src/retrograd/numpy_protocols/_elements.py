@@ -1,4 +1,4 @@
-"""NumPy's functions of elements that are not ufuncs, differences, interpolation and ranges."""
+"""NumPy's elementwise functions that are not ufuncs, differences, interpolation and ranges."""
 
 # ruff: noqa: A001 - NumPy's names
 
@@ -59,8 +59,8 @@ def imag(val: Any) -> Any:
 
 
 def angle(z: Any, deg: bool = False) -> Any:
-    found = torch.angle(array(z))
-    return torch.rad2deg(found) if deg else found
+    radians = torch.angle(array(z))
+    return torch.rad2deg(radians) if deg else radians
 
 
 def iscomplex(x: Any) -> Any:
@@ -164,15 +164,15 @@ def ediff1d(ary: Any, to_end: Any = None, to_begin: Any = None) -> Any:
 def gradient(f: Any, *varargs: Any, axis: Axis = None, edge_order: int = 1) -> Any:
     f = floating(f)
     axes = axes_of(axis, f.ndim)
-    given = varargs * len(axes) if len(varargs) == 1 else varargs or (1.0,) * len(axes)
-    if len(given) != len(axes):
+    spacings = varargs * len(axes) if len(varargs) == 1 else varargs or (1.0,) * len(axes)
+    if len(spacings) != len(axes):
         raise TypeError("invalid number of arguments")
-    steps: list[Any] = [h if is_number(h) else array(h) for h in given]
-    found = []
+    steps: list[Any] = [h if is_number(h) else array(h) for h in spacings]
+    gradients = []
     for h, d in zip(steps, axes, strict=True):
         known = [h] if isinstance(h, Tensor) and h.ndim else h if is_number(h) else h.item()
-        found.append(torch.gradient(f, spacing=known, dim=d, edge_order=edge_order)[0])
-    return found[0] if len(found) == 1 else tuple(found)
+        gradients.append(torch.gradient(f, spacing=known, dim=d, edge_order=edge_order)[0])
+    return gradients[0] if len(gradients) == 1 else tuple(gradients)
 
 
 def trapezoid(y: Any, x: Any = None, dx: Any = 1.0, axis: int = -1) -> Any:
@@ -238,9 +238,9 @@ def apply_along_axis(func1d: Callable[..., Any], axis: int, arr: Any, *args: Any
                      **kwargs: Any) -> Any:  # fmt: skip
     arr = array(arr)
     rows = torch.movedim(arr, axis, -1)
-    found = [array(func1d(row, *args, **kwargs)) for row in rows.reshape(-1, rows.shape[-1])]
-    result = torch.stack(found).reshape(*rows.shape[:-1], *found[0].shape)
-    inner, place = found[0].ndim, axis % arr.ndim
+    results = [array(func1d(row, *args, **kwargs)) for row in rows.reshape(-1, rows.shape[-1])]
+    result = torch.stack(results).reshape(*rows.shape[:-1], *results[0].shape)
+    inner, place = results[0].ndim, axis % arr.ndim
     source = list(range(result.ndim - inner, result.ndim))
     return torch.movedim(result, source, list(range(place, place + inner))) if inner else result
 
@@ -248,6 +248,6 @@ def apply_along_axis(func1d: Callable[..., Any], axis: int, arr: Any, *args: Any
 def apply_over_axes(func: Callable[..., Any], a: Any, axes: Any) -> Any:
     a = array(a)
     for axis in axes_of(axes, a.ndim):
-        found = func(a, axis)
-        a = found if found.ndim == a.ndim else found.unsqueeze(axis)
+        reduced = func(a, axis)
+        a = reduced if reduced.ndim == a.ndim else reduced.unsqueeze(axis)
     return a

@@ -1,4 +1,4 @@
-"""NumPy's functions, by module and name, and the call of one with tensors.
+"""The table of NumPy functions, and calling one with tensors.
 
 ``MODULES`` are the modules of this folder with functions that have NumPy's names and arguments. If
 one has a parameter ``out``, the result is written there; the function itself need not.
@@ -29,6 +29,7 @@ FUNCTIONS: dict[tuple[str, str], Callable[..., Any]] = {}
 MODULES = {
     "_reductions": "numpy", "_shapes": "numpy", "_elements": "numpy", "_selecting": "numpy",
     "_products": "numpy", "_linalg": "numpy.linalg", "_writing": "numpy",
+    "_windows": "numpy.lib.stride_tricks",
 }  # fmt: skip
 
 
@@ -93,7 +94,7 @@ def array_function(function: Any, types: Any, args: Any, named: Any) -> Any:
 
 
 def counterpart(module: str, name: str) -> Callable[..., Any] | None:
-    """The function of tensors that stands for one of NumPy, if there is one."""
+    """The tensor function that implements a NumPy function, or None."""
     _load()
     return FUNCTIONS.get((module, name))
 

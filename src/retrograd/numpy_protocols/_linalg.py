@@ -91,8 +91,8 @@ def qr(a: Any, mode: str = "reduced") -> Any:
     a = floating(a)
     if mode == "raw":
         refuse("numpy.linalg.qr(mode='raw')")
-    found = torch.linalg.qr(a, "reduced" if mode == "r" else mode)  # whose R has a derivative
-    return found.R if mode == "r" else found
+    factors = torch.linalg.qr(a, "reduced" if mode == "r" else mode)  # whose R has a derivative
+    return factors.R if mode == "r" else factors
 
 
 def cholesky(a: Any, /, *, upper: bool = False) -> Any:

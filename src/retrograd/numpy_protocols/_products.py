@@ -58,9 +58,9 @@ def cross(a: Any, b: Any, axisa: int = -1, axisb: int = -1, axisc: int = -1,
 def einsum(*operands: Any, out: Any = None, optimize: Any = False, dtype: Any = None,
            order: str = "K", casting: str = "safe") -> Any:  # fmt: skip
     if isinstance(operands[0], str):
-        subscripts, *given = operands
-        found = [cast(x, dtype) for x in promoted([array(x) for x in given])]
-        return torch.einsum(subscripts.replace(" ", ""), *found)
+        subscripts, *inputs = operands
+        tensors = [cast(x, dtype) for x in promoted([array(x) for x in inputs])]
+        return torch.einsum(subscripts.replace(" ", ""), *tensors)
     listed: list[Any] = [list(x) if isinstance(x, (list, tuple)) else array(x) for x in operands]
     return torch.einsum(*listed)
 
@@ -69,10 +69,10 @@ def einsum(*operands: Any, out: Any = None, optimize: Any = False, dtype: Any = 
 
 
 def _vectors(a: Any, v: Any) -> list[Any]:
-    found = [array(x) for x in (a, v)]
-    if any(x.ndim > 1 for x in found):
+    vectors = [array(x) for x in (a, v)]
+    if any(x.ndim > 1 for x in vectors):
         raise ValueError("object too deep for desired array")
-    return promoted([x.reshape(-1) for x in found])
+    return promoted([x.reshape(-1) for x in vectors])
 
 
 def convolve(a: Any, v: Any, mode: str = "full") -> Any:
@@ -116,11 +116,11 @@ def cov(m: Any, y: Any = None, rowvar: bool = True, bias: bool = False, ddof: in
 
 
 def corrcoef(x: Any, y: Any = None, rowvar: bool = True, *, dtype: Any = None) -> Any:
-    found = cov(x, y, rowvar, dtype=dtype)
-    if not found.ndim:
-        return found / found
-    deviation = torch.sqrt(torch.diagonal(found))
-    return found / deviation[:, None] / deviation[None, :]
+    covariance = cov(x, y, rowvar, dtype=dtype)
+    if not covariance.ndim:
+        return covariance / covariance
+    deviation = torch.sqrt(torch.diagonal(covariance))
+    return covariance / deviation[:, None] / deviation[None, :]
 
 
 # -- polynomials, the highest power first ----------------------------------------------------
@@ -135,9 +135,9 @@ def polyval(p: Any, x: Any) -> Any:
 
 
 def _aligned(a: Any, b: Any) -> list[Any]:
-    found = promoted([array(a).reshape(-1), array(b).reshape(-1)])
-    size = max(x.numel() for x in found)
-    return [torch.cat([x.new_zeros(size - x.numel()), x]) for x in found]
+    vectors = promoted([array(a).reshape(-1), array(b).reshape(-1)])
+    size = max(x.numel() for x in vectors)
+    return [torch.cat([x.new_zeros(size - x.numel()), x]) for x in vectors]
 
 
 def polyadd(a1: Any, a2: Any) -> Any:
@@ -187,14 +187,14 @@ def polyfit(x: Any, y: Any, deg: int, rcond: Any = None, full: bool = False, w: 
 def roots(p: Any) -> Any:
     """The eigenvalues of the companion matrix. Leading and trailing zeros are cut off."""
     p = floating(p)
-    kept = torch.nonzero(p.detach(), as_tuple=True)[0].tolist()
-    if not kept:
+    nonzero = torch.nonzero(p.detach(), as_tuple=True)[0].tolist()
+    if not nonzero:
         return p.new_zeros(0)
-    zeros = p.numel() - 1 - kept[-1]
-    p = p[kept[0] : kept[-1] + 1]
+    zeros = p.numel() - 1 - nonzero[-1]
+    p = p[nonzero[0] : nonzero[-1] + 1]
     size = p.numel() - 1
     if not size:
         return p.new_zeros(zeros)
     below = torch.diag(p.new_ones(size - 1), -1)[1:]
-    found = torch.linalg.eigvals(torch.cat([-(p[1:] / p[0])[None], below]))
-    return torch.cat([found, found.new_zeros(zeros)])
+    eigenvalues = torch.linalg.eigvals(torch.cat([-(p[1:] / p[0])[None], below]))
+    return torch.cat([eigenvalues, eigenvalues.new_zeros(zeros)])

@@ -30,10 +30,10 @@ def _masked(a: Any, where: Any, otherwise: Any) -> Any:
 def _summed(a: Any, axis: Axis, keepdims: bool, dtype: Any = None) -> Any:
     """The sum over axes, which may be none at all."""
     axes = axes_of(axis, a.ndim)
-    given = None if dtype is None else dtype_of(dtype)
+    result_dtype = None if dtype is None else dtype_of(dtype)
     if not axes:
-        return a[..., None].sum(-1, dtype=given)
-    return torch.sum(a, axes, keepdim=keepdims, dtype=given)
+        return a[..., None].sum(-1, dtype=result_dtype)
+    return torch.sum(a, axes, keepdim=keepdims, dtype=result_dtype)
 
 
 def sum(a: Any, axis: Axis = None, dtype: Any = None, out: Any = None, keepdims: bool = False,
@@ -304,8 +304,8 @@ def nanargmin(a: Any, axis: Any = None, out: Any = None, *, keepdims: bool = Fal
 def _scanned(name: str, a: Any, axis: Any, dtype: Any) -> Any:
     a = array(a)
     a = a.reshape(-1) if axis is None or not a.ndim else a
-    given = {} if dtype is None else {"dtype": dtype_of(dtype)}
-    return getattr(torch, name)(a, axis or 0, **given)
+    options = {} if dtype is None else {"dtype": dtype_of(dtype)}
+    return getattr(torch, name)(a, axis or 0, **options)
 
 
 def cumsum(a: Any, axis: Any = None, dtype: Any = None, out: Any = None) -> Any:
@@ -333,9 +333,9 @@ def _cumulative(name: str, x: Any, axis: Any, dtype: Any, include_initial: bool)
     result = _scanned(name, x if x.ndim else x[None], axis, dtype)
     if not include_initial:
         return result
-    first = torch.full_like(result.narrow(axis, 0, 1) if result.shape[axis] else
-                            result.sum(axis, keepdim=True), name == "cumprod")  # fmt: skip
-    return torch.cat([first, result], axis)
+    shape = [*result.shape]
+    shape[axis] = 1
+    return torch.cat([result.new_full(shape, name == "cumprod"), result], axis)
 
 
 def cumulative_sum(x: Any, /, *, axis: Any = None, dtype: Any = None, out: Any = None,

@@ -1,4 +1,4 @@
-"""NumPy's functions that sort, search, pick and count elements."""
+"""NumPy's functions that sort, search, select and count elements."""
 
 from __future__ import annotations
 
@@ -58,8 +58,8 @@ def digitize(x: Any, bins: Any, right: bool = False) -> Any:
     x, bins = operands((x, bins))
     falling = bins.shape[0] > 1 and bool(bins[0] > bins[-1])
     bins = torch.flip(bins, (0,)) if falling else bins
-    found = searchsorted(bins, x, "left" if right != falling else "right")
-    return bins.shape[0] - found if falling else found
+    bin_numbers = searchsorted(bins, x, "left" if right != falling else "right")
+    return bins.shape[0] - bin_numbers if falling else bin_numbers
 
 
 def nonzero(a: Any) -> tuple[Any, ...]:
@@ -98,8 +98,8 @@ def take_along_axis(arr: Any, indices: Any, axis: int | None = -1) -> Any:
 
 def compress(condition: Any, a: Any, axis: int | None = None, out: Any = None) -> Any:
     a, axis = _flat(a, axis)
-    kept = torch.nonzero(array(condition), as_tuple=True)[0]
-    return torch.index_select(a, axis, kept)
+    indices = torch.nonzero(array(condition), as_tuple=True)[0]
+    return torch.index_select(a, axis, indices)
 
 
 def extract(condition: Any, arr: Any) -> Any:
@@ -117,12 +117,12 @@ def bincount(x: Any, /, weights: Any = None, minlength: int = 0) -> Any:
 
 def isin(element: Any, test_elements: Any, assume_unique: bool = False, invert: bool = False, *,
          kind: Any = None) -> Any:  # fmt: skip
-    found = [array(x) for x in (element, test_elements)]
-    found = [x.to(torch.uint8) if x.dtype is torch.bool else x for x in found]
-    if any(x.is_complex() for x in found):
-        same = (found[0][..., None] == found[1].reshape(-1)).any(-1)
+    tensors = [array(x) for x in (element, test_elements)]
+    tensors = [x.to(torch.uint8) if x.dtype is torch.bool else x for x in tensors]
+    if any(x.is_complex() for x in tensors):
+        same = (tensors[0][..., None] == tensors[1].reshape(-1)).any(-1)
         return ~same if invert else same
-    return torch.isin(*found, invert=invert)
+    return torch.isin(*tensors, invert=invert)
 
 
 def sort_complex(a: Any) -> Any:
@@ -148,10 +148,10 @@ def unique(ar: Any, return_index: bool = False, return_inverse: bool = False,
     size = counts.shape[0]
     order = torch.argsort(inverse, stable=True)
     first = order[torch.cumsum(counts, 0) - counts] if size else order
-    found = [torch.index_select(ar, dim, first)]
+    results = [torch.index_select(ar, dim, first)]
     extras = ((return_index, first), (return_inverse, inverse), (return_counts, counts))
-    found += [x for wanted, x in extras if wanted]
-    return found[0] if len(found) == 1 else tuple(found)
+    results += [x for wanted, x in extras if wanted]
+    return results[0] if len(results) == 1 else tuple(results)
 
 
 def unique_values(x: Any) -> Any:

@@ -79,8 +79,8 @@ def squeeze(a: Any, axis: Axis = None) -> Any:
 
 def expand_dims(a: Any, axis: Any) -> Any:
     a = array(a)
-    given = axis if isinstance(axis, (tuple, list)) else (axis,)
-    axes = axes_of(given, a.ndim + len(given))
+    new_axes = axis if isinstance(axis, (tuple, list)) else (axis,)
+    axes = axes_of(new_axes, a.ndim + len(new_axes))
     for d in sorted(axes):
         a = a.unsqueeze(d)
     return a
@@ -94,10 +94,10 @@ def broadcast_arrays(*args: Any, subok: bool = False) -> tuple[Any, ...]:
     return tuple(torch.broadcast_tensors(*[array(a) for a in args]))
 
 
-def _at_least(count: int, given: tuple[Any, ...]) -> Any:
+def _at_least(count: int, inputs: tuple[Any, ...]) -> Any:
     function = getattr(torch, f"atleast_{count}d")
-    found = tuple(function(array(a)) for a in given)
-    return found[0] if len(found) == 1 else found
+    results = tuple(function(array(a)) for a in inputs)
+    return results[0] if len(results) == 1 else results
 
 
 def atleast_1d(*arys: Any) -> Any:
@@ -115,15 +115,15 @@ def atleast_3d(*arys: Any) -> Any:
 # -- joining and splitting -------------------------------------------------------------------
 
 
-def _alike(given: Any, dtype: Any = None) -> list[Tensor]:
-    found = [array(a) for a in given]
-    return promoted(found) if dtype is None else [cast(a, dtype) for a in found]
+def _alike(inputs: Any, dtype: Any = None) -> list[Tensor]:
+    tensors = [array(a) for a in inputs]
+    return promoted(tensors) if dtype is None else [cast(a, dtype) for a in tensors]
 
 
 def concatenate(arrays: Any, /, axis: int | None = 0, out: Any = None, *, dtype: Any = None,
                 casting: str = "same_kind") -> Any:  # fmt: skip
-    found = _alike(arrays, dtype)
-    return torch.cat([a.reshape(-1) for a in found] if axis is None else found, axis or 0)
+    tensors = _alike(arrays, dtype)
+    return torch.cat([a.reshape(-1) for a in tensors] if axis is None else tensors, axis or 0)
 
 
 def stack(arrays: Any, axis: int = 0, out: Any = None, *, dtype: Any = None,
@@ -162,9 +162,9 @@ def block(arrays: Any) -> Any:
     def ranks(tree: Any) -> int:
         return max(map(ranks, tree)) if isinstance(tree, list) else tree.ndim
 
-    levels, found = depth(arrays), leaves(arrays)
-    rank = max(levels, ranks(found))
-    return joined(found, levels)
+    levels, tensors = depth(arrays), leaves(arrays)
+    rank = max(levels, ranks(tensors))
+    return joined(tensors, levels)
 
 
 def append(arr: Any, values: Any, axis: int | None = None) -> Any:
@@ -210,7 +210,7 @@ def tile(A: Any, reps: Any) -> Any:  # noqa: N803
 def repeat(a: Any, repeats: Any, axis: int | None = None) -> Any:
     a = array(a)
     a = a.reshape(-1) if axis is None or not a.ndim else a
-    repeats = repeats if is_number(repeats) else array(repeats)
+    repeats = repeats if is_number(repeats) else array(repeats).to(torch.int64)
     return torch.repeat_interleave(a, repeats, axis or 0)
 
 
@@ -250,12 +250,12 @@ def pad(array_: Any, pad_width: Any, mode: Any = "constant", **kwargs: Any) -> A
     return a
 
 
-def _widths(given: Any, ndim: int) -> list[tuple[int, int]]:
+def _widths(widths: Any, ndim: int) -> list[tuple[int, int]]:
     """The number of elements before and after along each axis, from any of NumPy's forms."""
-    if isinstance(given, dict):
-        pairs = {d % ndim: w if isinstance(w, tuple) else (w, w) for d, w in given.items()}
+    if isinstance(widths, dict):
+        pairs = {d % ndim: w if isinstance(w, tuple) else (w, w) for d, w in widths.items()}
         return [pairs.get(d, (0, 0)) for d in range(ndim)]
-    return [(int(b), int(a)) for b, a in array(given).expand(ndim, 2).tolist()]
+    return [(int(b), int(a)) for b, a in array(widths).expand(ndim, 2).tolist()]
 
 
 def _pad_constant(a: Tensor, widths: list[tuple[int, int]], values: Any) -> Any:
@@ -303,8 +303,8 @@ def diagonal(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Any:
 
 def trace(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: Any = None,
           out: Any = None) -> Any:  # fmt: skip
-    given = None if dtype is None else dtype_of(dtype)
-    return torch.diagonal(array(a), offset, axis1, axis2).sum(-1, dtype=given)
+    result_dtype = None if dtype is None else dtype_of(dtype)
+    return torch.diagonal(array(a), offset, axis1, axis2).sum(-1, dtype=result_dtype)
 
 
 def diag(v: Any, k: int = 0) -> Any:
@@ -384,11 +384,11 @@ def empty_like(prototype: Any, dtype: Any = None, order: str = "K", subok: bool 
 
 
 def meshgrid(*xi: Any, copy: bool = True, sparse: bool = False, indexing: str = "xy") -> Any:
-    found = [array(x).reshape(-1) for x in xi]
-    order = list(range(len(found)))
+    vectors = [array(x).reshape(-1) for x in xi]
+    order = list(range(len(vectors)))
     if indexing == "xy":
         order[:2] = order[:2][::-1]
-    grids = [x.reshape([-1 if order[d] == i else 1 for d in range(len(found))])
-             for i, x in enumerate(found)]  # fmt: skip
+    grids = [x.reshape([-1 if order[d] == i else 1 for d in range(len(vectors))])
+             for i, x in enumerate(vectors)]  # fmt: skip
     grids = grids if sparse else list(torch.broadcast_tensors(*grids))
     return tuple(g.clone() if copy else g for g in grids)

@@ -1,4 +1,4 @@
-"""NumPy's ufuncs, and those of ``scipy.special``: which operation stands for each.
+"""The operation for each ufunc of NumPy and ``scipy.special``.
 
 The rule: a ufunc is the function of ``torch`` or ``torch.special`` of the same name. ``OTHERS``
 lists those that have another name with us, or are made of several operations.
@@ -36,8 +36,8 @@ def cbrt(x: Tensor) -> Any:
 
 def sign(x: Tensor) -> Any:
     """The sign. That of a number that is none is none, too; PyTorch has 0."""
-    found = torch.sgn(x)
-    return torch.where(torch.isnan(x), x, found) if x.is_floating_point() else found
+    result = torch.sgn(x)
+    return torch.where(torch.isnan(x), x, result) if x.is_floating_point() else result
 
 
 def spacing(x: Tensor) -> Any:
@@ -114,15 +114,15 @@ del _ALL
 
 @functools.cache
 def counterpart(ufunc: Any) -> Callable[..., Any] | None:
-    """The function of tensors that stands for a ufunc, if there is one."""
+    """The tensor function that implements a ufunc, or None."""
     library, name = arrays.protocols.library_of(ufunc), ufunc.__name__
     if not library:
         return None
     spaces = (torch.special, torch) if library != "numpy" else (torch, torch.special)
-    found: Any = OTHERS.get(name, name)
-    if isinstance(found, str):
-        found = next((getattr(s, found) for s in spaces if hasattr(s, found)), None)
-    return found  # type: ignore[no-any-return]
+    operation: Any = OTHERS.get(name, name)
+    if isinstance(operation, str):
+        operation = next((getattr(s, operation) for s in spaces if hasattr(s, operation)), None)
+    return operation  # type: ignore[no-any-return]
 
 
 def array_ufunc(ufunc: Any, method: str, inputs: tuple[Any, ...], options: dict[str, Any]) -> Any:
@@ -164,8 +164,8 @@ def _is_in_place(inputs: tuple[Any, ...], options: dict[str, Any]) -> bool:
 def _without_counterpart(
     ufunc: Any, method: str, inputs: tuple[Any, ...], options: dict[str, Any], out: Any
 ) -> Any:
-    given = [*tensors_in(inputs), *tensors_in(options)]
-    if any(has_derivative(x) for x in given):
+    tensors = [*tensors_in(inputs), *tensors_in(options)]
+    if any(has_derivative(x) for x in tensors):
         library = arrays.protocols.library_of(ufunc)
         refuse(f"{library}.{ufunc.__name__}" if library else f"The ufunc {ufunc.__name__!r}")
     result = on_arrays(getattr(ufunc, method), inputs, options)
@@ -182,18 +182,18 @@ def _call(
     where, axis = options.get("where", True), options.get("axis", -1)
     for unknown in set(options) - {"where", "dtype", "axis", "keepdims"}:
         refuse(f"{name}({unknown}=)")
-    given = [cast(x, options.get("dtype")) for x in operands(inputs)]
+    tensors = [cast(x, options.get("dtype")) for x in operands(inputs)]
     if ufunc.signature is not None:
         if axis != -1:
-            given = [torch.movedim(x, axis, -1) for x in given]
-        result = function(*given)
+            tensors = [torch.movedim(x, axis, -1) for x in tensors]
+        result = function(*tensors)
         return result[..., None] if options.get("keepdims") else result
     if where is True:
-        return function(*given)
-    return _where(ufunc, function, given, array(where), out)
+        return function(*tensors)
+    return _where(ufunc, function, tensors, array(where), out)
 
 
-def _where(ufunc: Any, function: Any, given: Sequence[Tensor], where: Tensor, out: Any) -> Any:
+def _where(ufunc: Any, function: Any, tensors: Sequence[Tensor], where: Tensor, out: Any) -> Any:
     """The function where a mask is true, and ``out`` elsewhere, or zeros.
 
     Elsewhere, the function is computed of numbers at which it has a derivative: the derivative of
@@ -201,7 +201,7 @@ def _where(ufunc: Any, function: Any, given: Sequence[Tensor], where: Tensor, ou
     """
     name = f"numpy.{ufunc.__name__}"
     harmless = 2 if ufunc.__name__ == "arccosh" else 0.5
-    inputs = [torch.where(where, x, harmless if x.is_floating_point() else 1) for x in given]
+    inputs = [torch.where(where, x, harmless if x.is_floating_point() else 1) for x in tensors]
     result = function(*inputs)
     if out is not None:
         return into(out, result, name, where)
@@ -236,9 +236,9 @@ def reduce(
     """``ufunc.reduce(array, axis=0, dtype=None, out=None, keepdims=False, initial, where)``."""
     binary = _binary(ufunc, function)
     names = ("array", "axis", "dtype", "out", "keepdims", "initial", "where")
-    given = {**dict(zip(names, inputs, strict=False)), **options}
-    a = cast(array(given["array"]), given.get("dtype"))
-    where, start = given.get("where"), given.get("initial")
+    arguments = {**dict(zip(names, inputs, strict=False)), **options}
+    a = cast(array(arguments["array"]), arguments.get("dtype"))
+    where, start = arguments.get("where"), arguments.get("initial")
     if where is not None and where is not True:
         unit = ufunc.identity if start is None else start
         if unit is None:
@@ -260,10 +260,10 @@ def reduce(
             return torch.full_like(x.select(dim, 0) if x.shape[dim] else x.sum(dim), start)
         return functools.reduce(binary, x.unbind(dim))
 
-    result = along_one(along, a, given.get("axis", 0), bool(given.get("keepdims", False)))
+    result = along_one(along, a, arguments.get("axis", 0), bool(arguments.get("keepdims", False)))
     if start is not None:
         result = binary(start, result)
-    return into(given.get("out", out), result, f"{ufunc.__name__}.reduce")
+    return into(arguments.get("out", out), result, f"{ufunc.__name__}.reduce")
 
 
 def accumulate(
@@ -272,8 +272,8 @@ def accumulate(
 ) -> Any:  # fmt: skip
     """``ufunc.accumulate(array, axis=0, dtype=None, out=None)``."""
     binary = _binary(ufunc, function)
-    given = {**dict(zip(("array", "axis", "dtype", "out"), inputs, strict=False)), **options}
-    a, axis = cast(array(given["array"]), given.get("dtype")), given.get("axis", 0)
+    arguments = {**dict(zip(("array", "axis", "dtype", "out"), inputs, strict=False)), **options}
+    a, axis = cast(array(arguments["array"]), arguments.get("dtype")), arguments.get("axis", 0)
     known = _SCANS.get(ufunc.__name__)
     if known is not None:
         result = getattr(torch, known)(a, axis)
@@ -282,7 +282,7 @@ def accumulate(
         result = a
     else:
         result = torch.stack(list(itertools.accumulate(a.unbind(axis), binary)), axis)
-    return into(given.get("out", out), result, f"{ufunc.__name__}.accumulate")
+    return into(arguments.get("out", out), result, f"{ufunc.__name__}.accumulate")
 
 
 def reduceat(
@@ -292,15 +292,15 @@ def reduceat(
     """``ufunc.reduceat(array, indices, axis=0, dtype=None, out=None)``: each part from an index to
     the next, or one element where that is not behind it."""
     names = ("array", "indices", "axis", "dtype", "out")
-    given = {**dict(zip(names, inputs, strict=False)), **options}
-    a, axis = cast(array(given["array"]), given.get("dtype")), given.get("axis", 0)
-    starts = array(given["indices"]).tolist()
+    arguments = {**dict(zip(names, inputs, strict=False)), **options}
+    a, axis = cast(array(arguments["array"]), arguments.get("dtype")), arguments.get("axis", 0)
+    starts = array(arguments["indices"]).tolist()
     ends = [*starts[1:], a.shape[axis]]
     parts = [
         reduce(ufunc, function, (a.narrow(axis, i, max(j - i, 1)), axis), {}, None)
         for i, j in zip(starts, ends, strict=True)
     ]
-    return into(given.get("out", out), torch.stack(parts, axis), f"{ufunc.__name__}.reduceat")
+    return into(arguments.get("out", out), torch.stack(parts, axis), f"{ufunc.__name__}.reduceat")
 
 
 def outer(

@@ -1,4 +1,4 @@
-"""NumPy's functions that write into an array that is given."""
+"""NumPy's functions that write to an argument, such as ``np.copyto``."""
 
 from __future__ import annotations
 
@@ -55,8 +55,8 @@ def place(arr: Any, mask: Any, vals: Any) -> None:
 
 def putmask(a: Any, mask: Any, values: Any) -> None:
     target = _target(a, "numpy.putmask", values)
-    given = _repeated(values, count_of(target.shape)).reshape(target.shape).to(target.dtype)
-    target[...] = torch.where(array(mask) != 0, given, target)
+    repeated = _repeated(values, count_of(target.shape)).reshape(target.shape).to(target.dtype)
+    target[...] = torch.where(array(mask) != 0, repeated, target)
 
 
 def put_along_axis(arr: Any, indices: Any, values: Any, axis: int | None) -> None:
