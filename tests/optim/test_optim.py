@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import math
 import pickle
+import sys
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -172,6 +173,23 @@ def test_constant_gradients_give_known_steps(name: str, steps: int) -> None:
     assert found == pytest.approx(expected(steps), rel=1e-6 if name == "Rprop" else 1e-10)
 
 
+@pytest.mark.parametrize("name", ["Adam", "AdamW"])
+def test_a_step_that_lacks_state_changes_nothing(name: str) -> None:
+    params = [torch.ones(2, requires_grad=True) for _ in range(2)]
+    optimizer = getattr(optim, name)(params, 0.1)
+    (params[0] + params[1]).sum().backward()
+    optimizer.step()
+    before = copy.deepcopy(optimizer.state_dict()["state"]), [p.tolist() for p in params]
+    optimizer.param_groups[0]["amsgrad"] = True  # for which the state has no maximum
+    with pytest.raises(KeyError, match="max_exp_avg_sq"):
+        optimizer.step()
+    after = optimizer.state_dict()["state"], [p.tolist() for p in params]
+    assert [s["step"].item() for s in after[0].values()] == [1, 1]
+    assert after[1] == before[1]
+    for key, state in before[0].items():
+        assert all(torch.equal(x, after[0][key][n]) for n, x in state.items())
+
+
 def test_maximize_goes_the_other_way() -> None:
     for name in CONSTANT:
         up = trained(name, 3, lambda x: torch.full_like(x, 2.0), lr=0.01, maximize=True)
@@ -232,6 +250,55 @@ def test_lbfgs_finds_the_minimum_of_rosenbrocks_function() -> None:
     assert first.item() == pytest.approx(5.25 + 10 * (1 + 3.5**2 + 0.55**2), rel=1e-12)
     np.testing.assert_allclose(x.detach().numpy(), np.ones(4), atol=1e-5)
     assert closure().item() < 1e-10
+
+
+def test_lbfgs_goes_on_after_an_interrupt_at_any_line() -> None:
+    def search() -> tuple[Any, Callable[[], Any]]:
+        x = torch.tensor([-1.2, 1.0], dtype=torch.float64, requires_grad=True)
+        optimizer = optim.LBFGS([x], max_iter=3, max_eval=99, line_search_fn="strong_wolfe")
+
+        def closure() -> Any:
+            optimizer.zero_grad()
+            loss = (1 - x[0]) ** 2 + 100 * (x[1] - x[0] ** 2) ** 2
+            loss.backward()
+            return loss
+
+        return closure, lambda: optimizer.step(closure)
+
+    lines = 0
+    stop_at = -1
+
+    def trace(frame: Any, event: str, arg: Any) -> Any:
+        nonlocal lines
+        if not frame.f_code.co_filename.endswith("lbfgs.py"):
+            return None
+        lines += event == "line"
+        if lines == stop_at:
+            raise KeyboardInterrupt
+        return trace
+
+    def traced_step(stop: int) -> tuple[Any, Callable[[], Any]]:
+        nonlocal lines, stop_at
+        closure, step = search()
+        lines, stop_at, before = 0, stop, sys.gettrace()
+        sys.settrace(trace)
+        try:
+            step()
+        except KeyboardInterrupt:
+            pass
+        finally:
+            sys.settrace(before)
+        return closure, step
+
+    traced_step(-1)
+    count = lines
+    assert count > 50
+    for stop in (*range(1, 40), *range(40, count, 11)):
+        closure, step = traced_step(stop)
+        start = closure().item()
+        for _ in range(3):
+            step()
+        assert closure().item() < start
 
 
 def test_lbfgs_solves_a_quadratic_problem_in_as_many_steps_as_it_has_dimensions() -> None:

@@ -1,4 +1,4 @@
-"""Optimizers: what changes parameters, given their gradients."""
+"""Optimizers, which update parameters from their gradients."""
 
 from retrograd.ops._sections import complete_all as _complete_all
 from retrograd.optim import lr_scheduler, swa_utils

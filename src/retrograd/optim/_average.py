@@ -1,4 +1,4 @@
-"""Moving several tensors towards others, in place."""
+"""In-place weighted averages of lists of tensors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A step length that satisfies Wolfe's conditions: the function falls enough, and its slope does.
+"""Line search for a step length that satisfies the strong Wolfe conditions.
 
 The search follows Nocedal and Wright, Numerical Optimization, chapter 3.5: first steps that grow
 until a good length is passed, then an interval that closes in on it.
@@ -15,7 +15,8 @@ ENOUGH_FALL, ENOUGH_SLOPE = 1e-4, 0.9
 
 
 class Point(NamedTuple):
-    """Somewhere on the line: how far along, and function value, gradient and slope there."""
+    """A point on the line: the step length, and the value, gradient and directional derivative
+    there."""
 
     at: Any
     value: float

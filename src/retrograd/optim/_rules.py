@@ -1,4 +1,4 @@
-"""The base of most optimizers: a rule that updates each parameter from its gradient and its state.
+"""The base class of most optimizers, which apply an update rule to each parameter.
 
 Such an optimizer defines the initial state of a parameter, and which kernel of
 ``arrays/_updates.py`` to call with which numbers. Updates run on raw arrays: no tensor is created
@@ -204,8 +204,8 @@ def _traced_update(
     parts = [state[name]._data for name in names]
     writes = (0, *range(2, 2 + len(parts)))
     name = f"{type(optimizer).__name__.lower()}_update"
-    found = level.overwrite(name, update, [param._data, param._meta.grad._data, *parts], writes)
-    state.update((name, wrap(x)) for name, x in zip(update.made, found, strict=True))
+    results = level.overwrite(name, update, [param._data, param._meta.grad._data, *parts], writes)
+    state.update((name, wrap(x)) for name, x in zip(update.made, results, strict=True))
 
 
 class TracedUpdate:
@@ -244,8 +244,8 @@ class TracedUpdate:
         stand_ins = [arrays.updates.Deferred(i, shape, calls) for i, shape in enumerate(shapes)]
         parts = [scalars.get(i, x) for i, x in enumerate(stand_ins[2:])]
         self.run(rule, stand_ins[0], stand_ins[1], parts)
-        (found,) = calls
-        return found
+        (call,) = calls
+        return call
 
 
 def _any_inference(params: list[Any]) -> bool:
@@ -311,10 +311,11 @@ def rule_of(
     update = arrays.updates.update
 
     def rule(param: Raw, grad: Raw, state: State) -> None:
+        # Of which an entry may be missing: amsgrad was turned on later, say. Nothing counts then.
+        parts = [None if name is None else memory(state[name]) for name in names]
         count = advance(state)
         if count not in by_count:
             by_count[count] = numbers(count)
-        parts = [None if name is None else memory(state[name]) for name in names]
         update(kernel, (param, grad, *parts), by_count[count])
 
     return rule

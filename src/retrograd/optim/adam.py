@@ -162,7 +162,7 @@ class AdamW(Adam):
 
 
 class Adamax(_Averaging):
-    """Adam with the infinity norm: a decaying maximum in place of the average of squares.
+    """Adamax: Adam with the infinity norm, a decaying maximum instead of the average of squares.
 
     Args:
         betas: decay rates of the average and of the maximum.

@@ -25,7 +25,7 @@ from retrograd.tensor._tensor import Tensor
 
 
 class RMSprop(RuleOptimizer):
-    """RMSprop: the gradient divided by the root of the average of its square.
+    """RMSprop: the gradient, divided by the root of a moving average of its square.
 
     Args:
         alpha: decay rate of the average.
@@ -74,7 +74,7 @@ class RMSprop(RuleOptimizer):
 
 
 class Adagrad(RuleOptimizer):
-    """Adagrad: the gradient divided by the root of the sum of all its squares so far.
+    """Adagrad: the gradient, divided by the root of the sum of its past squares.
 
     Args:
         lr_decay: decay of the learning rate, ``lr / (1 + (step - 1) * lr_decay)``.
@@ -136,7 +136,7 @@ class Adagrad(RuleOptimizer):
 
 
 class Adadelta(RuleOptimizer):
-    """Adadelta: the gradient times the ratio of the root mean squares of past steps and gradients.
+    """Adadelta: the gradient, scaled by the ratio of the RMS of past updates and of past gradients.
 
     Args:
         lr: factor of the step.

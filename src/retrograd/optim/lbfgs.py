@@ -105,15 +105,21 @@ class _Search:
         self.optimizer, self.closure, self.state = optimizer, closure, state
         self.group, self.place = optimizer.param_groups[0], user_place(2)
         self.params, self.lr = self.group["params"], value_of(self.group["lr"])
-        self.direction, self.size, self.changes, self.steps, self.inverses, self.scale, \
-            self.last_grad, self.last_loss = (_raw(state.get(name)) for name in _KEPT)  # fmt: skip
+        self.direction, self.size, changes, steps, inverses, self.scale, grad, loss = (
+            _raw(state.get(name)) for name in _KEPT
+        )
+        self.history = list(zip(changes or (), steps or (), inverses or (), strict=True))
+        # What belongs together is set together: an interrupt may come at any time. This is None
+        # before the first iteration.
+        self.latest = None if grad is None else (self.direction, self.size, grad, loss)
 
     def keep(self) -> None:
         """Put what the next step needs into the optimizer's state."""
-        if self.direction is None:  # there was no iteration
+        if self.latest is None:  # there was no iteration
             return
-        kept = (self.direction, self.size, self.changes, self.steps, self.inverses, self.scale,
-                self.last_grad, self.last_loss)  # fmt: skip
+        direction, size, grad, loss = self.latest
+        changes, steps, inverses = ([pair[i] for pair in self.history] for i in range(3))
+        kept = (direction, size, changes, steps, inverses, self.scale, grad, loss)
         self.state.update({name: _wrapped(x) for name, x in zip(_KEPT, kept, strict=True)})
 
     # -- the function ----------------------------------------------------------------------------
@@ -167,68 +173,67 @@ class _Search:
             return first_loss
         for iteration in range(1, group["max_iter"] + 1):
             state["n_iter"] += 1
-            is_first = state["n_iter"] == 1
-            self.find_direction(grad, is_first)
-            self.last_grad, self.last_loss = arrays.copy(grad), loss
+            is_first = state["n_iter"] == 1 or self.latest is None
+            self.direction = self.next_direction(grad, is_first)
             self.size = (min(1.0, 1.0 / abs(grad).sum()) if is_first else 1.0) * self.lr
-            slope = grad @ self.direction
-            if slope > -group["tolerance_change"]:
+            last_grad, last_loss = arrays.copy(grad), loss
+            self.latest = (self.direction, self.size, last_grad, last_loss)
+            derivative = grad @ self.direction
+            if derivative > -group["tolerance_change"]:
                 break
             evals = state["func_evals"] - first_evals
             if group["line_search_fn"] is not None:
-                start = Point(0, loss, grad, slope)
+                start = Point(0, loss, grad, derivative)
                 most, length = group["max_eval"] - evals, abs(self.direction).max()
                 end, _ = strong_wolfe(self.along, start, self.size, length, most)
                 self.size, loss, grad = end.at, end.value, end.grad
+                self.latest = (self.direction, self.size, last_grad, last_loss)
                 self.move(self.size)
             else:
                 self.move(self.size)
                 if iteration != group["max_iter"]:  # or nothing would be done with the result
                     new_loss, grad = self.evaluate()
                     loss = _number(new_loss)
-            if self.is_done(loss, grad, state["func_evals"] - first_evals):
+            if self.is_done(loss - last_loss, grad, state["func_evals"] - first_evals):
                 break
         return first_loss
 
     def is_optimal(self, grad: Raw) -> bool:
         return bool(abs(grad).max() <= self.group["tolerance_grad"])
 
-    def is_done(self, loss: float, grad: Raw, evals: int) -> bool:
+    def is_done(self, change: float, grad: Raw, evals: int) -> bool:
         tolerance = self.group["tolerance_change"]
         return bool(
             evals >= self.group["max_eval"]
             or self.is_optimal(grad)
             or abs(self.direction * self.size).max() <= tolerance
-            or abs(loss - self.last_loss) < tolerance
+            or abs(change) < tolerance
         )
 
-    def find_direction(self, grad: Raw, is_first: bool) -> None:
+    def next_direction(self, grad: Raw, is_first: bool) -> Raw:
         """The step of Newton's method, with the inverse of the Hessian that fits the last changes
         of the gradient best (Nocedal and Wright, algorithm 7.4)."""
-        if is_first:
-            self.direction = -grad
-            self.changes, self.steps, self.inverses, self.scale = [], [], [], 1
-            return
-        change, step = grad - self.last_grad, self.direction * self.size
+        if is_first or self.latest is None:
+            self.history, self.scale = [], 1
+            return -grad
+        last_direction, last_size, last_grad, _ = self.latest
+        change, step = grad - last_grad, last_direction * last_size
         product = change @ step
         if product > 1e-10:
-            if len(self.changes) == self.group["history_size"]:
-                for history in (self.changes, self.steps, self.inverses):
-                    history.pop(0)
-            self.changes.append(change)
-            self.steps.append(step)
-            self.inverses.append(1.0 / product)
+            if len(self.history) == self.group["history_size"]:
+                self.history.pop(0)
+            self.history.append((change, step, 1.0 / product))
             self.scale = product / (change @ change)
-        history = list(zip(self.changes, self.steps, self.inverses, strict=True))
         weights = []
         wanted = -grad
-        for change, step, inverse in reversed(history):
+        for change, step, inverse in reversed(self.history):
             weight = (step @ wanted) * inverse
             weights.append(weight)
             wanted -= weight * change
-        self.direction = wanted * self.scale
-        for (change, step, inverse), weight in zip(history, reversed(weights), strict=True):
-            self.direction += (weight - (change @ self.direction) * inverse) * step
+        direction = wanted * self.scale
+        for (change, step, inverse), weight in zip(self.history, reversed(weights), strict=True):
+            direction += (weight - (change @ direction) * inverse) * step
+        return direction
 
 
 def _number(loss: Any) -> float:

@@ -1,4 +1,4 @@
-"""Adam for tables of which each step uses a few rows."""
+"""``SparseAdam``: Adam for sparse gradients, such as those of embeddings."""
 
 from __future__ import annotations
 
@@ -14,8 +14,7 @@ from retrograd.tensor._tensor import Tensor
 
 
 class SparseAdam(Optimizer):
-    """Adam for sparse gradients: it changes only the entries of a parameter that have a gradient,
-    and their averages.
+    """Adam for sparse gradients: updates only the entries that have a gradient, and their moments.
 
     Example:
         >>> table = torch.nn.Embedding(3, 2, sparse=True)

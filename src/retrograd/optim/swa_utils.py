@@ -223,8 +223,8 @@ def update_bn(loader: Iterable[Any], model: Module, device: Any = None) -> None:
     model.train()
     try:
         for batch in loader:
-            given = batch[0] if isinstance(batch, (list, tuple)) else batch
-            model(given if device is None else given.to(device))
+            inputs = batch[0] if isinstance(batch, (list, tuple)) else batch
+            model(inputs if device is None else inputs.to(device))
     finally:
         for norm, momentum in norms.items():
             norm.momentum = momentum

@@ -1,4 +1,4 @@
-"""Schedulers: how the learning rate of an optimizer changes in the course of training."""
+"""Learning rate schedulers."""
 
 from retrograd.ops._sections import complete_all as _complete_all
 from retrograd.optim.lr_scheduler._base import LRScheduler

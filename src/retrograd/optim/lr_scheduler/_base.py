@@ -1,4 +1,4 @@
-"""``LRScheduler``: what all schedulers have in common."""
+"""``LRScheduler``: the base class of all schedulers."""
 
 from __future__ import annotations
 

@@ -111,7 +111,7 @@ class SequentialLR(_Combined):
 
 
 class ChainedScheduler(_Combined):
-    """Run several schedulers at once: each changes the rate that the one before has set.
+    """Apply several schedulers at each step, one after the other.
 
     Args:
         schedulers: the schedulers.

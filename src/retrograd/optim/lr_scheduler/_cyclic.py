@@ -139,9 +139,9 @@ class CyclicLR(_Cycling):
         return {**super().state_dict(), "_scale_fn_custom": state_of(self._scale_fn_custom)}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        given = dict(state_dict)
-        of_function = given.pop("_scale_fn_custom", None)
-        super().load_state_dict(given)
+        state = dict(state_dict)
+        of_function = state.pop("_scale_fn_custom", None)
+        super().load_state_dict(state)
         if of_function is not None and self._scale_fn_custom is not None:
             self._scale_fn_custom.__dict__.update(of_function)
 

@@ -144,7 +144,7 @@ class ConstantLR(_Factors):
 
 
 class LinearLR(_Factors):
-    """Change a factor of the learning rate linearly over ``total_iters`` epochs.
+    """Multiply the learning rate by a factor that changes linearly over ``total_iters`` epochs.
 
     Args:
         start_factor: factor at the start.

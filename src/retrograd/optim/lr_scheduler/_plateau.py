@@ -48,8 +48,8 @@ class ReduceLROnPlateau(LRScheduler):
             raise ValueError("Factor should be < 1.0.")
         check_optimizer(optimizer)
         count = len(optimizer.param_groups)
-        several = isinstance(min_lr, (list, tuple))
-        if several and len(min_lr) != count:
+        per_group = isinstance(min_lr, (list, tuple))
+        if per_group and len(min_lr) != count:
             raise ValueError(f"expected {count} min_lrs, got {len(min_lr)}")
         if mode not in ("min", "max"):
             raise ValueError(f"mode {mode} is unknown!")
@@ -57,8 +57,8 @@ class ReduceLROnPlateau(LRScheduler):
             raise ValueError(f"threshold mode {threshold_mode} is unknown!")
         self.factor = factor
         self.optimizer = optimizer
-        self.default_min_lr = None if several else min_lr
-        self.min_lrs = list(min_lr) if several else [min_lr] * count
+        self.default_min_lr = None if per_group else min_lr
+        self.min_lrs = list(min_lr) if per_group else [min_lr] * count
         self.patience = patience
         self.cooldown = cooldown
         self.eps = eps
@@ -122,7 +122,7 @@ class ReduceLROnPlateau(LRScheduler):
 
     @property
     def in_cooldown(self) -> bool:
-        """Whether the scheduler waits after a change."""
+        """Whether the scheduler is in its cooldown period."""
         return self.cooldown_counter > 0
 
     def _is_better(self, a: float, best: float) -> bool:
