@@ -1,4 +1,4 @@
-"""Names of PyTorch's compiled module that programs look at."""
+"""``torch._C``: names of PyTorch's compiled module that programs use."""
 
 from __future__ import annotations
 

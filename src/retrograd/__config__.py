@@ -1,4 +1,4 @@
-"""``torch.__config__``: what this package computes with."""
+"""``torch.__config__``: the configuration of this package."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""PyTorch's autograd as a library of its own, on NumPy arrays.
+"""PyTorch's autograd as a standalone library on NumPy arrays.
 
 >>> import retrograd as torch
 >>> x = torch.tensor([1.0, 3.0], requires_grad=True)

@@ -17,7 +17,7 @@ from retrograd.profiler import command as profiling
 from retrograd.training import command as training
 from retrograd.viz import command as explaining
 
-DESCRIPTION = "PyTorch's autograd as a library of its own, on NumPy arrays."
+DESCRIPTION = "PyTorch's autograd as a standalone library on NumPy arrays."
 EPILOG = """\
 Without a command, the tour runs, and then a model is trained to recognize handwritten digits.
 `retrograd program.py` is short for `retrograd run program.py`.

@@ -1,4 +1,4 @@
-"""``import torch`` answered with this package: for scripts that are run as they are."""
+"""Makes ``import torch`` import this package, to run unmodified scripts."""
 
 from __future__ import annotations
 

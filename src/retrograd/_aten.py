@@ -1,4 +1,4 @@
-"""``torch.ops.aten``: PyTorch's names of kernels, answered with the functions of the same name."""
+"""``torch.ops.aten``: PyTorch's kernel names, mapped to the functions of the same name."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ from retrograd.tensor._tensor import Tensor
 
 
 class CustomOpDef:
-    """An operation made by ``custom_op``. It is called as the function that it was made of.
+    """An operation created by ``custom_op``. Call it like the function it was created from.
 
     Args:
         name: the name, with a namespace in front.
@@ -107,7 +107,7 @@ class CustomOpDef:
     def register_autograd(
         self, backward: Callable[..., Any], /, *, setup_context: Callable[..., Any] | None = None
     ) -> None:
-        """Say how gradients are computed.
+        """Registers the function that computes gradients.
 
         Args:
             backward: a function of ``ctx`` and of the gradients of the results.
@@ -117,8 +117,8 @@ class CustomOpDef:
         self._backward, self._setup, self._kind = backward, setup_context, None
 
     def register_vmap(self, func: Callable[..., Any] | None = None) -> Any:
-        """Say what the operation does to a batch: ``func(info, in_dims, *args)`` returns the result
-        and its batch dimension. It is a decorator, too.
+        """Registers the batching rule: ``func(info, in_dims, *args)`` returns the result and its
+        batch dimension. Also usable as a decorator.
 
         Args:
             func: the function.
@@ -132,8 +132,8 @@ class CustomOpDef:
         return func
 
     def register_kernel(self, device_types: Any, func: Callable[..., Any] | None = None, /) -> Any:
-        """Give the function for a kind of device; that of ``"cpu"`` takes the place of the one that
-        was declared. It is a decorator, too.
+        """Registers the kernel for a device type; that of ``"cpu"`` replaces the declared function.
+        Also usable as a decorator.
 
         Args:
             device_types: the kind or kinds of devices.
@@ -150,7 +150,7 @@ class CustomOpDef:
         return func
 
     def register_fake(self, fn: Callable[..., Any], /) -> Callable[..., Any]:
-        """Say what shape results have. Nothing needs to know it here.
+        """Accepted for compatibility: shapes are known without it.
 
         Args:
             fn: a function of Tensors without values.
@@ -167,7 +167,7 @@ def custom_op(
     name: str, fn: Callable[..., Any] | None = None, /, *, mutates_args: str | Iterable[str] = (),
     device_types: Any = None, schema: str | None = None, tags: Any = None,
 ) -> Any:  # fmt: skip
-    """Make an operation of a function of Tensors. It is a decorator, too.
+    """Creates an operation from a function of Tensors. Also usable as a decorator.
 
     Args:
         name: the name, with a namespace in front: ``"mine::sine"``.
@@ -216,7 +216,7 @@ OPERATIONS: dict[str, CustomOpDef] = {}
 def register_autograd(
     op: Any, backward: Callable[..., Any], /, *, setup_context: Any = None, lib: Any = None
 ) -> None:
-    """Say how gradients of an operation of ``custom_op`` are computed.
+    """Registers the function that computes gradients of a custom operation.
 
     Args:
         op: the operation, or its name.
@@ -228,7 +228,7 @@ def register_autograd(
 
 
 def register_vmap(op: Any, func: Callable[..., Any] | None = None, /, *, lib: Any = None) -> Any:
-    """Say what an operation of ``custom_op`` does to a batch.
+    """Registers the batching rule of a custom operation.
 
     Args:
         op: the operation, or its name.
@@ -242,7 +242,7 @@ def register_vmap(op: Any, func: Callable[..., Any] | None = None, /, *, lib: An
 
 
 def register_kernel(op: Any, device_types: Any, func: Any = None, /, *, lib: Any = None) -> Any:
-    """Give the function of an operation of ``custom_op`` for a kind of device.
+    """Registers the kernel of a custom operation for a device type.
 
     Args:
         op: the operation, or its name.
@@ -257,7 +257,7 @@ def register_kernel(op: Any, device_types: Any, func: Any = None, /, *, lib: Any
 
 
 def register_fake(op: Any, func: Any = None, /, *, lib: Any = None, **ignored: Any) -> Any:
-    """Say what shape the results of an operation of ``custom_op`` have. Nothing needs to know.
+    """Accepted for compatibility: shapes are known without it.
 
     Args:
         op: the operation, or its name.

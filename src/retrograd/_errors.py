@@ -1,4 +1,4 @@
-"""What is the user's to put right."""
+"""Errors that the user can fix, reported by the command line without a traceback."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Modules whose names are loaded when they are first used, and the error for names they lack."""
+"""Lazy modules: names are loaded on first use, and missing names raise a helpful error."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Everything a user can switch on or off, per thread, and the one flag that hot paths look at.
+"""Modes per thread, such as ``no_grad``, and the one flag that hot paths check.
 
 A thread starts in the plain state: gradients are recorded and nothing else is on. As long as every
 thread is in it, ``switch.active`` is empty, and that is all an operation has to check. Only when

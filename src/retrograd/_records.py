@@ -1,4 +1,4 @@
-"""Classes of named values that are made at import."""
+"""Small classes of named values, cheap to create at import."""
 
 from __future__ import annotations
 

@@ -54,7 +54,7 @@ def run(options: argparse.Namespace) -> int:
     if not options.words:
         what = "module" if options.module else "script"
         example = "-m package.train" if options.module else "train.py"
-        raise UserError(f"say which {what} to run: retrograd run {example}")
+        raise UserError(f"specify a {what}: retrograd run {example}")
     name, *arguments = options.words
     script = _file_of(name) if options.module else Path(name).absolute()
     exit_code = outcome(script, compiled(script), arguments, True, name if options.module else "")

@@ -1,4 +1,4 @@
-"""Where in the user's code something happened, remembered cheaply.
+"""Source locations in the user's code, recorded cheaply.
 
 A place is a code object and an instruction offset: taking them off a frame costs a few dozen
 nanoseconds, and a file and line are worked out only when somebody asks.

@@ -42,19 +42,19 @@ def _check(cond: Any, message: Callable[[], str] | None = None) -> None:
 
 
 class SymInt:
-    """A size that is not known while PyTorch traces a program. Here none is ever made; programs
-    ask whether a number is one."""
+    """A symbolic size in PyTorch's tracing. It is never created here; it exists for ``isinstance``
+    checks."""
 
     def __init__(self, *args: Any) -> None:
         raise NotImplementedError("retrograd has no symbolic numbers: every size is an int")
 
 
 class SymFloat(SymInt):
-    """A number that is not known while PyTorch traces a program."""
+    """A symbolic number in PyTorch's tracing."""
 
 
 class SymBool(SymInt):
-    """A condition that is not known while PyTorch traces a program."""
+    """A symbolic condition in PyTorch's tracing."""
 
 
 def _flatten_dense_tensors(tensors: Sequence[Tensor]) -> Tensor:

@@ -53,7 +53,7 @@ def synchronize(device: Any = None) -> None:
 
 
 def empty_cache() -> None:
-    """Give back what is kept of the accelerator's memory. Nothing is kept."""
+    """Does nothing: no memory is cached."""
 
 
 __all__ = ["current_accelerator", "current_device_idx", "current_device_index", "device_count",

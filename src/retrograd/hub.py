@@ -113,7 +113,7 @@ def set_dir(d: str) -> None:
 
 
 def _no_download(url: str, *given: Any, **named: Any) -> NoReturn:
-    """Download something: RuntimeError, since nothing is downloaded here."""
+    """Raises a RuntimeError: downloads are not supported."""
     raise RuntimeError(f"retrograd downloads nothing: get {url} yourself, then use torch.load")
 
 

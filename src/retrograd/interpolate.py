@@ -1,4 +1,4 @@
-"""Interpolation, differentiable by the points, by the values at them, and by where it is asked for.
+"""Interpolation, differentiable with respect to the points, the values and the arguments.
 
 The names and arguments are NumPy's (``interp``) and SciPy's (``CubicSpline``).
 """

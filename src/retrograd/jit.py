@@ -27,7 +27,7 @@ def _say(name: str) -> None:
 
 
 def script(obj: T, *args: Any, **options: Any) -> T:
-    """Return a function, a class or a module as it is.
+    """Returns its argument unchanged.
 
     Args:
         obj: what PyTorch would compile.
@@ -42,7 +42,7 @@ def script(obj: T, *args: Any, **options: Any) -> T:
 
 
 def trace(func: T, example_inputs: Any = None, *args: Any, **options: Any) -> T:
-    """Return a function or a module as it is.
+    """Returns its argument unchanged.
 
     Args:
         func: what PyTorch would trace.
@@ -61,7 +61,7 @@ trace_module = script_if_tracing = script
 
 
 def _as_it_is(fn: Any = None, *args: Any, **options: Any) -> Any:
-    """A decorator, with or without arguments, that returns the function as it is."""
+    """A decorator that returns the function unchanged."""
     return fn if callable(fn) else lambda function: function
 
 
@@ -70,17 +70,17 @@ freeze = optimize_for_inference = optimized_execution = script
 
 
 def is_scripting() -> bool:
-    """Whether TorchScript runs the code: no."""
+    """Whether TorchScript runs the code: always False."""
     return False
 
 
 def is_tracing() -> bool:
-    """Whether TorchScript traces the code: no."""
+    """Whether TorchScript traces the code: always False."""
     return False
 
 
 def annotate(the_type: Any, the_value: T) -> T:
-    """The value, whose type TorchScript is told."""
+    """Returns the value. TorchScript uses the type."""
     return the_value
 
 
@@ -102,12 +102,12 @@ def fork(func: Callable[..., T], *args: Any, **kwargs: Any) -> Any:
 
 
 def wait(future: Any) -> Any:
-    """What the function of ``fork`` returned."""
+    """Returns the result of the function passed to ``fork``."""
     return future.result()
 
 
 def _no_files(*given: Any, **named: Any) -> NoReturn:
-    """TorchScript files are not read or written: RuntimeError."""
+    """Raises a RuntimeError: TorchScript files are not supported."""
     raise RuntimeError(
         "there is no TorchScript here: save the state of a module by torch.save(module.state_dict()"
         ", path), or a program by torch.compile(function).save(path)"
@@ -125,11 +125,11 @@ class Attribute(NamedTuple):
 
 
 class ScriptModule(Module):
-    """A base class for modules that PyTorch compiles; here it is ``Module``, and what ``script``
-    returns is not one."""
+    """PyTorch's base class of compiled modules; here an ordinary ``Module``. ``script`` does not
+    return one."""
 
 
-ScriptFunction = type("ScriptFunction", (), {"__doc__": "No function is one."})
+ScriptFunction = type("ScriptFunction", (), {"__doc__": "No object is an instance."})
 RecursiveScriptModule = TracedModule = ScriptFunction
 
 __all__ = [

@@ -1,4 +1,4 @@
-"""Operations of your own, each declared in one line: what it computes, and its derivative.
+"""Custom operations, each declared in one line: its kernel and its derivative.
 
 A declaration says what family an operation belongs to. The family answers for everything else:
 gradients of any order, forward mode, ``vmap``, complex numbers, the picture of the graph::
@@ -47,7 +47,7 @@ def elementwise(
     name: str, forward: Callable[..., Any], rule: Callable[..., Any] | None = None,
     other: Callable[..., Any] | None = None, *, dtypes: str = "float", **declared: Any,
 ) -> Operation:  # fmt: skip
-    """Declare an operation whose result depends, element by element, on those of its inputs.
+    """Declare an elementwise operation.
 
     Args:
         name: What it is called, in errors and by ``public``.
@@ -130,7 +130,7 @@ def multilinear(
 def reduction(
     name: str, forward: Callable[..., Any], rule: Callable[..., Any], **declared: Any
 ) -> Operation:
-    """Declare an operation that makes one number of all elements, or of those along ``dim``.
+    """Declare an operation that reduces all elements, or those along ``dim``, to one number.
 
     Args:
         name: What it is called, in errors and by ``public``.
@@ -157,7 +157,7 @@ def composite(
     name: str, definition: Callable[..., Any], kernel: Callable[..., Any] | None = None,
     inputs: tuple[str, ...] = ("self",), **declared: Any,
 ) -> Operation:  # fmt: skip
-    """Declare an operation that is an expression in others.
+    """Declare an operation by an expression in other operations.
 
     Args:
         name: What it is called, in errors and by ``public``.

@@ -1,4 +1,4 @@
-"""``torch.linalg``: loaded name by name, as the index of operations says."""
+"""``torch.linalg``: names are loaded on first use, through the index of operations."""
 
 from retrograd.arrays._linalg import LinAlgError as LinAlgError
 from retrograd.tensor._public import namespace as _namespace

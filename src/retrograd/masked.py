@@ -1,4 +1,4 @@
-"""``torch.masked``: reductions and normalizations of the elements that a mask is true for."""
+"""``torch.masked``: reductions and normalizations over the elements where a mask is true."""
 
 from __future__ import annotations
 
@@ -179,42 +179,42 @@ def _arg(name: str) -> Callable[..., Any]:
 
 
 sum = _reduction(
-    "sum", "Adds up the elements that a mask is true for.",
+    "sum", "Computes the sum of the elements where a mask is true.",
     "The sum; 0 where there is no element.", "tensor(3.)", _accumulated,
     lambda input, dim, keepdim, mask: _filled(input, mask, 0).sum(
         _dims(input, dim), keepdim=keepdim
     ),
 )  # fmt: skip
 prod = _reduction(
-    "prod", "Multiplies the elements that a mask is true for.",
+    "prod", "Computes the product of the elements where a mask is true.",
     "The product; 1 where there is no element.", "tensor(2.)", _accumulated, _product,
 )  # fmt: skip
 amax = _reduction(
-    "amax", "Computes the largest of the elements that a mask is true for.",
+    "amax", "Computes the largest of the elements where a mask is true.",
     "The largest element.", "tensor(2.)", _converted,
     lambda input, dim, keepdim, mask: _filled(input, mask, _extreme(input.dtype, False)).amax(
         _dims(input, dim), keepdim=keepdim
     ),
 )  # fmt: skip
 amin = _reduction(
-    "amin", "Computes the smallest of the elements that a mask is true for.",
+    "amin", "Computes the smallest of the elements where a mask is true.",
     "The smallest element.", "tensor(1.)", _converted,
     lambda input, dim, keepdim, mask: _filled(input, mask, _extreme(input.dtype, True)).amin(
         _dims(input, dim), keepdim=keepdim
     ),
 )  # fmt: skip
 argmax = _reduction(
-    "argmax", "Finds the index of the largest element that a mask is true for.",
+    "argmax", "Finds the index of the largest element where a mask is true.",
     "The index, in the dtype of ``input``, as in PyTorch.", "tensor(1.)", _converted,
     _arg("argmax"),
 )  # fmt: skip
 argmin = _reduction(
-    "argmin", "Finds the index of the smallest element that a mask is true for.",
+    "argmin", "Finds the index of the smallest element where a mask is true.",
     "The index, in the dtype of ``input``, as in PyTorch.", "tensor(0.)", _converted,
     _arg("argmin"),
 )  # fmt: skip
 mean = _reduction(
-    "mean", "Computes the mean of the elements that a mask is true for.",
+    "mean", "Computes the mean of the elements where a mask is true.",
     "The mean; NaN where there is no element.", "tensor(1.5000)", _floats, _mean,
 )  # fmt: skip
 logsumexp = _reduction(
@@ -225,27 +225,27 @@ logsumexp = _reduction(
     ),
 )  # fmt: skip
 softmax = _along_dimension(
-    "softmax", "Computes the softmax of the elements that a mask is true for.",
+    "softmax", "Computes the softmax of the elements where a mask is true.",
     "The result; NaN along a dimension without any element.", "tensor([0.2689, 0.7311, 0.0000])",
     lambda input, dim, mask: _filled(input, mask, -math.inf).softmax(dim),
 )  # fmt: skip
 log_softmax = _along_dimension(
-    "log_softmax", "Computes the logarithm of softmax of the elements that a mask is true for.",
+    "log_softmax", "Computes the logarithm of softmax of the elements where a mask is true.",
     "The result; NaN along a dimension without any element.", "tensor([-1.3133, -0.3133,    -inf])",
     lambda input, dim, mask: _filled(input, mask, -math.inf).log_softmax(dim),
 )  # fmt: skip
 softmin = _along_dimension(
-    "softmin", "Computes the softmin of the elements that a mask is true for.",
+    "softmin", "Computes the softmin of the elements where a mask is true.",
     "The result; NaN along a dimension without any element.", "tensor([0.7311, 0.2689, 0.0000])",
     lambda input, dim, mask: (-_filled(input, mask, math.inf)).softmax(dim),
 )  # fmt: skip
 cumsum = _along_dimension(
-    "cumsum", "Computes cumulative sums of the elements that a mask is true for.",
+    "cumsum", "Computes cumulative sums of the elements where a mask is true.",
     "The sums.", "tensor([1., 3., 3.])",
     lambda input, dim, mask: _filled(input, mask, 0).cumsum(dim, dtype=input.dtype),
 )  # fmt: skip
 cumprod = _along_dimension(
-    "cumprod", "Computes cumulative products of the elements that a mask is true for.",
+    "cumprod", "Computes cumulative products of the elements where a mask is true.",
     "The products.", "tensor([1., 2., 2.])",
     lambda input, dim, mask: _filled(input, mask, 1).cumprod(dim, dtype=input.dtype),
 )  # fmt: skip
@@ -257,7 +257,7 @@ def var(
     correction: float | None = None, keepdim: bool = False, dtype: Any = None,
     mask: Tensor | None = None,
 ) -> Tensor:  # fmt: skip
-    """Computes the variance of the elements that a mask is true for.
+    """Computes the variance of the elements where a mask is true.
 
     Args:
         unbiased: Whether ``correction`` is 1, the default, or 0.
@@ -280,7 +280,7 @@ def std(
     correction: float | None = None, keepdim: bool = False, dtype: Any = None,
     mask: Tensor | None = None,
 ) -> Tensor:  # fmt: skip
-    """Computes the standard deviation of the elements that a mask is true for.
+    """Computes the standard deviation of the elements where a mask is true.
 
     Args:
         unbiased: Whether ``correction`` is 1, the default, or 0.
@@ -321,7 +321,7 @@ def norm(
     input: Tensor, ord: float | None = 2.0, dim: Any = None, *, keepdim: bool = False,
     dtype: Any = None, mask: Tensor | None = None,
 ) -> Tensor:  # fmt: skip
-    """Computes a norm of the elements that a mask is true for.
+    """Computes a norm of the elements where a mask is true.
 
     Args:
         ord: The order of the norm.
@@ -348,7 +348,7 @@ def normalize(
     input: Tensor, ord: float, dim: int, *, eps: float = 1e-12, dtype: Any = None,
     mask: Tensor | None = None,
 ) -> Tensor:  # fmt: skip
-    """Divides the elements that a mask is true for by their norm.
+    """Divides the elements where a mask is true by their norm.
 
     Args:
         ord: The order of the norm.
@@ -374,7 +374,7 @@ def median(
     input: Tensor, dim: int = -1, *, keepdim: bool = False, dtype: Any = None,
     mask: Tensor | None = None,
 ) -> Tensor:  # fmt: skip
-    """Computes the median of the elements that a mask is true for.
+    """Computes the median of the elements where a mask is true.
 
     Args:
         dim: The dimension.

@@ -1,4 +1,4 @@
-"""``torch.mps``, as far as programs ask it whether there is one of Apple's GPUs: there is none.
+"""``torch.mps``: reports that no Apple GPU is available.
 
 >>> import retrograd as torch
 >>> torch.mps.device_count()

@@ -22,12 +22,12 @@ def get_sharing_strategy() -> str:
 
 
 def get_all_sharing_strategies() -> set[str]:
-    """The words that ``set_sharing_strategy`` takes."""
+    """The strategies that ``set_sharing_strategy`` accepts."""
     return {"file_descriptor", "file_system"}
 
 
 def set_sharing_strategy(new_strategy: str) -> None:
-    """Say how tensors are to be shared, which is always by file descriptors."""
+    """Accepted for compatibility: tensors are always shared by file descriptor."""
     assert new_strategy in get_all_sharing_strategies()
 
 

@@ -130,7 +130,7 @@ class SobolEngine:
         return self
 
     def fast_forward(self, n: int) -> SobolEngine:
-        """Leaves out some points.
+        """Skips points of the sequence.
 
         Args:
             n: Their number.

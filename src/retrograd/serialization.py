@@ -39,12 +39,12 @@ def add_safe_globals(safe_globals: Iterable[Any]) -> None:
 
 
 def get_safe_globals() -> list[Any]:
-    """Returns what ``add_safe_globals`` has been given."""
+    """Returns the classes and functions passed to ``add_safe_globals``."""
     return [trusted.given for trusted in TRUSTED.values()]
 
 
 def clear_safe_globals() -> None:
-    """Trusts nothing any more."""
+    """Clears the list of trusted classes and functions."""
     TRUSTED.clear()
 
 

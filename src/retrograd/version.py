@@ -1,4 +1,4 @@
-"""``torch.version``: of this package, and of what PyTorch may be built with and this is not."""
+"""``torch.version``: the version of this package; ``cuda`` and similar are ``None``."""
 
 __version__ = "0.1.0"
 debug = False

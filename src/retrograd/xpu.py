@@ -1,4 +1,4 @@
-"""``torch.xpu``, as far as programs ask it whether there is one of Intel's GPUs: there is none.
+"""``torch.xpu``: reports that no Intel GPU is available.
 
 >>> import retrograd as torch
 >>> torch.xpu.is_available()

@@ -55,7 +55,7 @@ _WIDEST = frozenset(("cat", "index_copy", "stack"))
 
 
 class _Casting:
-    """What ``autocast`` does with operations, and with functions that are made of several."""
+    """How ``autocast`` casts the operands of operations and of composite functions."""
 
     def __init__(self, dtype: Any, device: str) -> None:
         self.dtype = dtype
@@ -92,7 +92,7 @@ class _Casting:
             return function(*map(cast, args), **{key: cast(x) for key, x in named.items()})
 
     def _is_for(self, values: Sequence[Any]) -> bool:
-        """Whether tensors are on the device. (The CPU stands for ``meta``, too.)"""
+        """Whether tensors are on the device. (``meta`` counts as the CPU.)"""
         for x in _flat(values):
             if isinstance(x, Tensor):
                 kind = x.device.type

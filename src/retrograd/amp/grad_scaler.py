@@ -1,4 +1,4 @@
-"""Scaling of losses, so that gradients in half precision do not vanish."""
+"""``GradScaler``: scales the loss so that gradients in half precision do not underflow."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ __all__ = ["GradScaler"]
 
 
 class GradScaler:
-    """Scales losses, so that gradients in float16 do not vanish, and steps of an optimizer, which
-    it leaves out if a gradient is infinite or NaN.
+    """Scales losses so that gradients in float16 do not underflow, and skips optimizer steps whose
+    gradients are infinite or NaN.
 
     Without a GPU, for ``"cuda"`` it warns and does nothing, as in PyTorch.
 
@@ -65,7 +65,7 @@ class GradScaler:
         self._per_optimizer_states: Any = defaultdict(_fresh)
 
     def scale(self, outputs: Any) -> Any:
-        """Multiplies outputs with the factor.
+        """Multiplies outputs by the scale factor.
 
         Args:
             outputs: a tensor, or nested lists and tuples of them.
@@ -93,7 +93,7 @@ class GradScaler:
             )
 
     def unscale_(self, optimizer: Any) -> None:
-        """Divides the gradients of an optimizer's parameters by the factor.
+        """Divides the gradients of an optimizer's parameters by the scale factor.
 
         Args:
             optimizer: the optimizer.
@@ -153,7 +153,7 @@ class GradScaler:
         return result
 
     def update(self, new_scale: Any = None) -> None:
-        """Changes the factor, after all steps of an iteration.
+        """Updates the scale factor. Call it once per iteration, after all steps.
 
         Args:
             new_scale: the new factor. By default, it shrinks if a gradient was not finite, and
@@ -193,11 +193,11 @@ class GradScaler:
         return self._init_scale if self._scale is None else float(self._scale)
 
     def get_growth_factor(self) -> float:
-        """Returns what the factor grows by."""
+        """Returns the growth factor."""
         return self._growth_factor
 
     def set_growth_factor(self, new_factor: float) -> None:
-        """Sets what the factor grows by.
+        """Sets the growth factor.
 
         Args:
             new_factor: the number.
@@ -205,11 +205,11 @@ class GradScaler:
         self._growth_factor = new_factor
 
     def get_backoff_factor(self) -> float:
-        """Returns what the factor shrinks by."""
+        """Returns the backoff factor."""
         return self._backoff_factor
 
     def set_backoff_factor(self, new_factor: float) -> None:
-        """Sets what the factor shrinks by.
+        """Sets the backoff factor.
 
         Args:
             new_factor: the number.

@@ -1,4 +1,4 @@
-"""``torch.backends``: what of PyTorch's libraries is there, which is none, and their flags.
+"""``torch.backends``: flags of PyTorch's backends, none of which is available.
 
 Flags can be set and read. They change nothing.
 

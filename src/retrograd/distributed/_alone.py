@@ -26,7 +26,7 @@ class Request:
 
 
 def _copied(source: Any, target: Any, *op_and_root: Any) -> Request:
-    """What every collective does in a group of one: copy what is sent to where it is received."""
+    """A collective in a group of one: copy the sent data to the receiving tensor."""
     if source is not IN_PLACE:
         arrays.write(target.reshape(-1), source.reshape(-1))
     return Request()

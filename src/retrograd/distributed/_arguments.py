@@ -10,7 +10,7 @@ from retrograd.distributed._groups import ProcessGroup, is_member, resolve, worl
 
 
 def check_tensor(value: Any, name: str) -> None:
-    """Refuse what is not a tensor."""
+    """Raise an error unless the argument is a tensor."""
     if not isinstance(value, Plug.tensor):
         raise TypeError(
             f"Invalid function argument. Expected parameter `{name}` of type torch.Tensor\n"
@@ -19,7 +19,7 @@ def check_tensor(value: Any, name: str) -> None:
 
 
 def check_tensors(value: Any, name: str) -> None:
-    """Refuse what is not a list of tensors."""
+    """Raise an error unless the argument is a list of tensors."""
     wanted = f"Invalid function argument. Expected parameter `{name}` of type List[torch.Tensor]"
     if not isinstance(value, list):
         raise TypeError(f"{wanted}\n             but got {type(value)} instead.")

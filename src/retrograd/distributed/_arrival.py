@@ -66,13 +66,13 @@ class Arrival:
     def _meet(self, missing: _Missing) -> None:
         """Wait for the ranks of this host."""
         began = time.monotonic()
-        told = False
+        reported = False
         while missing.look():
             now = time.monotonic()
             if now > self._deadline:
                 raise RuntimeError(f"{self._timed_out()}: {missing.words()}")
-            if now - began > _TELL and not told:
-                told = True
+            if now - began > _TELL and not reported:
+                reported = True
                 say(f"rank {missing.rank} has waited for {now - began:.0f} s in "
                     f"init_process_group: {missing.words()}")  # fmt: skip
             time.sleep(0.002 if now - began < 1 else 0.05)
@@ -164,12 +164,12 @@ class _Missing:
         """Who they are."""
         self._scan()
         host = socket.gethostname()
-        told = []
+        lines = []
         for rank in sorted(self._ranks - self._come):
             pid = self._pids.get(rank)
             known = None if pid is None else _processes.standing(pid)
             stopped = known is not None and known.is_stopped
             what = ", which is stopped by a signal," if stopped else ""
-            told.append(f"rank {rank} ({f'pid {pid} ' if pid else ''}on {host}){what}")
-        have = "has" if len(told) == 1 else "have"
-        return f"{' and '.join(told)} {have} not called it" if told else "ranks are missing"
+            lines.append(f"rank {rank} ({f'pid {pid} ' if pid else ''}on {host}){what}")
+        have = "has" if len(lines) == 1 else "have"
+        return f"{' and '.join(lines)} {have} not called it" if lines else "ranks are missing"

@@ -1,4 +1,4 @@
-"""What a rank is doing: as text for messages, and as a number to compare with other ranks."""
+"""Descriptions of calls: text for messages, and fingerprints to compare across ranks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Calls that all ranks of a group make together, on tensors."""
+"""Collectives on one tensor per rank: ``all_reduce``, ``broadcast`` and so on."""
 
 from __future__ import annotations
 

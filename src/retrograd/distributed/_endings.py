@@ -25,7 +25,7 @@ _LONGEST = 2000
 
 
 def fail(error: BaseException) -> NoReturn:
-    """End this rank and, with one line each, all others, because of an error.
+    """End all ranks because of an error on this one.
 
     An error that nobody catches does the same by itself. This function does not return.
 

@@ -19,7 +19,7 @@ _DESCRIPTION_BYTES = 512
 
 
 class ProcessGroup:
-    """Processes that make calls together. Made by ``init_process_group`` and ``new_group``.
+    """A group of processes. Created by ``init_process_group`` and ``new_group``.
 
     Args:
         number: the number of the group, the same in all its members.
@@ -97,8 +97,8 @@ class ProcessGroup:
             else:
                 key = ("sent" if work.call.name == "isend" else "received", work.peer, work.tag)
                 messages[key] = min(messages.get(key, 0), work.number - 1)
-        told = {" ".join(map(str, key)): count for key, count in messages.items()}
-        return {"calls": calls, "messages": told}
+        counts = {" ".join(map(str, key)): count for key, count in messages.items()}
+        return {"calls": calls, "messages": counts}
 
     def __repr__(self) -> str:
         return f"<ProcessGroup of ranks {self.ranks}>"
@@ -164,10 +164,10 @@ class ProcessGroup:
         yield More([self.data.Iallgather(mine, everyones)])
         words = [bytes(row).rstrip(b"\0").decode(errors="replace")
                  for row in everyones.reshape(self.size(), -1)]  # fmt: skip
-        told = "\n".join(f"  rank {r}: {w}" for r, w in zip(self.ranks, words, strict=True))
+        lines = "\n".join(f"  rank {r}: {w}" for r, w in zip(self.ranks, words, strict=True))
         raise MismatchError(
             f"the ranks of a group must make the same calls in the same order, but call number "
-            f"{self.turn + 1} of {self} was\n{told}"
+            f"{self.turn + 1} of {self} was\n{lines}"
         )
 
 
@@ -303,9 +303,9 @@ def init_process_group(
     with arrival.announced():
         world.mpi = _mpi.load()
     comm = _mpi.world(world.mpi, arrival.wait)
-    for name, told, result in (("world_size", world_size, comm.size), ("rank", rank, comm.rank)):
-        if told not in (-1, result):
-            raise ValueError(f"{name}={told} was given, but in this run of MPI it is {result}")
+    for name, value, result in (("world_size", world_size, comm.size), ("rank", rank, comm.rank)):
+        if value not in (-1, result):
+            raise ValueError(f"{name}={value} was given, but in this run of MPI it is {result}")
     world.process = os.getpid()
     world.comm = comm
     made = ProcessGroup(world.created, range(comm.size), comm, limit, arrival.wait)

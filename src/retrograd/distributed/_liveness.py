@@ -1,4 +1,4 @@
-"""Which ranks are alive: no wait outlives the rank it waits for.
+"""Monitors which ranks are alive, so that no rank waits for a dead one.
 
 A thread listens on the connections to other ranks and sends a heartbeat each second. What it
 receives goes to ``news``, or to the whereabouts of ranks; every wait checks both. When a rank is
@@ -219,7 +219,7 @@ class Monitor:
         return f"{self.who(item['rank'])} {what}"
 
     def error(self, item: dict[str, Any], doing: str = "") -> PeerError:
-        """The error for a rank that is gone. The program counts as told from here on."""
+        """The error for a rank that has died, which is then marked as reported."""
         self.told = True
         if item["kind"] == "stopped":
             return PeerError(self.words(item), item["about"])
@@ -292,11 +292,11 @@ class Monitor:
 
     def late(self, work: Work) -> str:
         """The ranks that an operation was waiting for when it timed out."""
-        asked = time.monotonic()
+        began = time.monotonic()
         self.ask()
         wait = wait_of(work, self.size)
-        while time.monotonic() < asked + _ANSWERS_COME and any(
-            self.where.came.get(rank, 0.0) < asked for rank in range(self.size) if rank != self.rank
+        while time.monotonic() < began + _ANSWERS_COME and any(
+            self.where.came.get(rank, 0.0) < began for rank in range(self.size) if rank != self.rank
         ):
             time.sleep(0.01)
         return f"it waited for {self.where.words(wait, self.who)}"

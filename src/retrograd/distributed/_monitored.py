@@ -35,9 +35,9 @@ def monitored_barrier(
     if chosen.rank() == 0:
         _await_all(chosen, limit, wait_all_ranks)
         return
-    told = begin_sending(_token(), 0, chosen, TAGS)
+    sending = begin_sending(_token(), 0, chosen, TAGS)
     answer = begin_receiving(_token(), 0, chosen, TAGS)
-    told.wait()
+    sending.wait()
     # Twice the limit: rank 0, whose error names the missing ranks, must be the first to report.
     if not answer.is_over_in(2 * limit.total_seconds()):
         raise RuntimeError(

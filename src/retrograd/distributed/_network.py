@@ -1,4 +1,4 @@
-"""Connections between ranks beside MPI, by which they notice that one is gone.
+"""Connections between ranks outside of MPI, which detect that a rank has died.
 
 A rank is connected with those at a distance of 1, 2, 4, 8... up and down, which for a few ranks
 is all of them. The system closes a connection when a process ends, however it ends, and keeps
@@ -88,10 +88,10 @@ def _of_interfaces() -> list[str]:
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as any_:
         for _, name in socket.if_nameindex():
             try:
-                told = fcntl.ioctl(any_, _SIOCGIFADDR, name.encode().ljust(256, b"\0"))
+                reply = fcntl.ioctl(any_, _SIOCGIFADDR, name.encode().ljust(256, b"\0"))
             except OSError:  # an interface without an address
                 continue
-            result.append(socket.inet_ntoa(told[20:24]))
+            result.append(socket.inet_ntoa(reply[20:24]))
     return result
 
 
@@ -102,7 +102,7 @@ def until_done(request: Any) -> None:
 
 
 def _exchange(comm: Any, mine: dict[str, Any], wait: Callable[[Any], None]) -> list[dict[str, Any]]:
-    """Exchange what every rank says about itself, by MPI."""
+    """Exchange the contact data of all ranks by MPI."""
     text = json.dumps(mine).encode()
     sent = arrays.zeros(_CARD_BYTES, "u1")
     sent[: len(text)] = list(text[:_CARD_BYTES])

@@ -147,14 +147,14 @@ def scatter_object_list(
     root = in_group(chosen, 0 if src is None and group_src is None else src, group_src)
     if not isinstance(scatter_object_output_list, list) or not scatter_object_output_list:
         raise ValueError("Expected argument scatter_object_output_list to be a list of size >= 1.")
-    given = scatter_object_input_list or []
-    if chosen.rank() == root and len(given) != chosen.size():
+    objects = scatter_object_input_list or []
+    if chosen.rank() == root and len(objects) != chosen.size():
         raise ValueError(
             f"scatter_object_input_list must have one object for each of the {chosen.size()} "
-            f"ranks of the group, but has {len(given)}"
+            f"ranks of the group, but has {len(objects)}"
         )
     mine = chosen.rank() == root
-    outgoing = [_pickled(value) for value in given] if mine else [_room(0) for _ in chosen.ranks]
+    outgoing = [_pickled(value) for value in objects] if mine else [_room(0) for _ in chosen.ranks]
     scatter_object_output_list[0] = _loaded(_exchange(outgoing, chosen)[root])
 
 

@@ -95,7 +95,7 @@ def isend(
     tensor: Any, dst: int | None = None, group: Any = None, tag: int = 0,
     group_dst: int | None = None,
 ) -> Work | None:  # fmt: skip
-    """Start to send a tensor. Do not write to it before the work is done.
+    """Start to send a tensor. Do not write to it before the returned work has finished.
 
     Args:
         tensor: the tensor.
@@ -131,7 +131,7 @@ def irecv(
     tensor: Any, src: int | None = None, group: Any = None, tag: int = 0,
     group_src: int | None = None,
 ) -> Work | None:  # fmt: skip
-    """Start to receive a tensor. Its elements are there when the work is done.
+    """Start to receive a tensor. It is written when the returned work has finished.
 
     Args:
         tensor: the tensor to write to, of the dtype and shape of the one that is sent.
@@ -172,7 +172,7 @@ def send(
     tensor: Any, dst: int | None = None, group: Any = None, tag: int = 0,
     group_dst: int | None = None,
 ) -> None:  # fmt: skip
-    """Send a tensor to another rank. It may be written to again afterwards.
+    """Send a tensor to another rank. You may write to it after the call returns.
 
     Args:
         tensor: the tensor.
@@ -230,7 +230,7 @@ def _check_not_self(group: ProcessGroup, rank: int, kind: str) -> None:
 
 
 class P2POp:
-    """One of the messages that ``batch_isend_irecv`` begins.
+    """A message for ``batch_isend_irecv`` to start.
 
     Args:
         op: ``isend`` or ``irecv``.
@@ -258,7 +258,7 @@ class P2POp:
 
 
 def batch_isend_irecv(p2p_op_list: list[P2POp]) -> list[Work]:
-    """Begin several messages.
+    """Start several messages.
 
     Args:
         p2p_op_list: a list of ``P2POp``.

@@ -34,7 +34,7 @@ def get_world_size(group: Any = None) -> int:
 
 
 def get_backend(group: Any = None) -> str:
-    """The means by which processes communicate: always MPI.
+    """The name of the backend: always ``"mpi"``.
 
     Example:
         >>> dist.get_backend()

@@ -10,7 +10,7 @@ from retrograd import arrays
 
 
 class ReduceOp(enum.Enum):
-    """What a reduction does with the elements of all ranks.
+    """The operation of a reduction: SUM, AVG, PRODUCT and so on.
 
     >>> ReduceOp.SUM
     <RedOpType.SUM: 0>
@@ -40,7 +40,7 @@ _OF_BOOLS = {"SUM": "MAX", "PRODUCT": "MIN"}
 
 
 def check(name: str, op: Any, kind: str) -> None:
-    """Refuse what is not an operation, or not one on elements of this kind."""
+    """Raise an error unless ``op`` is a reduction that supports the dtype."""
     if not isinstance(op, ReduceOp):
         raise TypeError(f"{name}: op must be one of ReduceOp, not {op!r}")
     if kind == "c" and op not in _OF_COMPLEX:

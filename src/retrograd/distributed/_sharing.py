@@ -1,4 +1,4 @@
-"""Calls that all ranks of a group make together, with a tensor for each rank.
+"""Collectives on a list of tensors: ``all_gather``, ``scatter`` and so on.
 
 What all ranks exchange at once is moved through one array with a row for each rank, in segments
 small enough for MPI's counts.
@@ -196,17 +196,17 @@ def scatter(
         tensor([1., 1.])
     """
     check_tensor(tensor, "tensor")
-    given = scatter_list or []
-    check_tensors(given, "scatter_list")
-    check_dtypes(tensor, *given)
+    tensors = scatter_list or []
+    check_tensors(tensors, "scatter_list")
+    check_dtypes(tensor, *tensors)
     if (chosen := joined("scatter", group)) is None:
         return None
     root = in_group(chosen, 0 if src is None and group_src is None else src, group_src)
-    _check_list(given, "scatter_list", chosen.rank() == root, "source")
-    if given:
-        check_count(given, chosen.size(), "scatter_list")
-        check_shapes(given, tensor, "scatter_list")
-    sources = [to_read(t) for t in given]
+    _check_list(tensors, "scatter_list", chosen.rank() == root, "source")
+    if tensors:
+        check_count(tensors, chosen.size(), "scatter_list")
+        check_shapes(tensors, tensor, "scatter_list")
+    sources = [to_read(t) for t in tensors]
     array, written = to_write(tensor)
 
     def move() -> Steps:
@@ -224,7 +224,7 @@ def _reducing(
     name: str, output: Any, sources: Callable[[], list[Any]], op: ReduceOp, group: ProcessGroup,
     async_op: bool,
 ) -> Work | None:  # fmt: skip
-    """Reduce what all ranks have for each rank, and give each rank its part."""
+    """Reduce the parts of all ranks, and give each rank its part."""
     reductions.check(name, op, output._data.dtype.kind)
     array, written = to_write(output)
     rows_given = sources()

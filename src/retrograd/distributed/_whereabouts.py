@@ -198,12 +198,12 @@ class Whereabouts:
         result = self.late(wait)
         if result:
             return "; ".join(f"{who(rank)}, {self._where(rank)}" for rank in result)
-        told = [f"rank {self.rank} in {wait['call']}"]
+        lines = [f"rank {self.rank} in {wait['call']}"]
         for rank in sorted(self.states):
             its = self._waits(rank)
             if its is not None and rank != self.rank:
-                told.append(f"rank {rank} in {its['call']} at {self.states[rank]['at']}")
-        return f"ranks that wait for each other: {'; '.join(told)}"
+                lines.append(f"rank {rank} in {its['call']} at {self.states[rank]['at']}")
+        return f"ranks that wait for each other: {'; '.join(lines)}"
 
     def _where(self, rank: int) -> str:
         if rank in self.silent:

@@ -79,7 +79,7 @@ class Patience:
 
 
 class Work:
-    """An operation under way, as ``async_op=True`` and ``isend`` return it.
+    """A pending call, as returned by ``isend`` and with ``async_op=True``.
 
     Args:
         call: the call that began it.

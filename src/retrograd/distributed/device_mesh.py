@@ -49,7 +49,7 @@ class OnMesh(device):
 
 
 class DeviceMesh:
-    """Devices in rows, columns and so on, whose dimensions tensors can be split along.
+    """A multi-dimensional grid of devices, over which tensors are split or replicated.
 
     ``mesh["tp"]`` is a part of the dimensions. Placements on it leave those of the others as they
     are. All tensors know the whole mesh as theirs.
@@ -75,17 +75,17 @@ class DeviceMesh:
         self._axes = self.mesh_dim_names or tuple(f"dim{i}" for i in range(self.ndim))
         devices = Plug.devices()
         devices.device_of(self.device_type, None)  # for the error if there is none
-        there = devices.everywhere(self.device_type)
+        available = devices.everywhere(self.device_type)
         numbers = self.mesh.flatten().tolist()
-        if max(numbers) >= len(there):
+        if max(numbers) >= len(available):
             hint = f" {VIRTUAL}={len(numbers)} gives as many on the CPU, if it is set before JAX "
             raise RuntimeError(
-                f"Mesh should not be bigger than default world size {len(there)}, but found "
-                f"{len(numbers)} ranks! There are {len(there)} devices '{self.device_type}'."
+                f"Mesh should not be bigger than default world size {len(available)}, but found "
+                f"{len(numbers)} ranks! There are {len(available)} devices '{self.device_type}'."
                 + (hint + "is first used." if self.device_type == "xla:cpu" else "")
             )
         np, jax = arrays.programs.numpy, devices.jax()
-        rows = np.array([there[i] for i in numbers], dtype=object).reshape(self.shape)
+        rows = np.array([available[i] for i in numbers], dtype=object).reshape(self.shape)
         self._jax_mesh = jax.sharding.Mesh(rows, self._axes)
         self._place = OnMesh(self)
 
@@ -137,7 +137,7 @@ class DeviceMesh:
                      for i in map(self._root._axes.index, self._axes))  # fmt: skip
 
     def sharding(self, placements: Sequence[Any], shape: Any, partly: bool = False) -> Any:
-        """JAX's words for placements of a tensor, one for each dimension of the mesh.
+        """The JAX sharding for the placements of a tensor, one for each dimension of the mesh.
 
         Args:
             placements: ``Shard`` or ``Replicate``.
@@ -243,7 +243,7 @@ def _free_address() -> str:
     """A host and a port that the first process can be reached at."""
     import socket
 
-    with socket.socket() as found:
-        found.bind(("", 0))
-        port = found.getsockname()[1]
+    with socket.socket() as listener:
+        listener.bind(("", 0))
+        port = listener.getsockname()[1]
     return f"{socket.gethostname()}:{port}"

@@ -1,4 +1,4 @@
-"""Parameters that are split over the devices of a mesh, and gathered while a module needs them."""
+"""Fully sharded data parallel: parameters split over a mesh, gathered while a module runs."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from retrograd.distributed.tensor.parallel import onto
 
 
 class FSDPModule:
-    """A module that ``fully_shard`` was called with."""
+    """The class of modules that were passed to ``fully_shard``."""
 
     _shards: Shards
 
     def forward(self, *args: Any, **named: Any) -> Any:
-        """What the module computes, with its parameters gathered.
+        """Runs the module with its parameters gathered.
 
         Args:
             *args: The arguments of the module.
@@ -83,10 +83,10 @@ class Shards:
         if not isinstance(kept, tuple):
             return kept
         parameter, steps = kept
-        found = self.gather(parameter, again=True)
+        gathered = self.gather(parameter, again=True)
         for step in steps:
-            found = step(found)
-        return found
+            gathered = step(gathered)
+        return gathered
 
 
 def fully_shard(
@@ -159,8 +159,8 @@ def _all_devices() -> DeviceMesh:
     from retrograd import accelerator
     from retrograd.autograd._wrap import Plug
 
-    found = accelerator.current_accelerator()
-    kind = "cpu" if found is None else found.type
+    device = accelerator.current_accelerator()
+    kind = "cpu" if device is None else device.type
     return init_device_mesh(kind, (len(Plug.devices().everywhere(
         "xla:cpu" if kind == "cpu" else kind)),))  # fmt: skip
 

@@ -1,4 +1,4 @@
-"""``torch.distributions``: probability distributions, with the draws of PyTorch for the same seed.
+"""``torch.distributions``: probability distributions; the same seed gives PyTorch's samples.
 
 >>> import retrograd as torch
 >>> d = torch.distributions.Normal(torch.tensor(0.0, requires_grad=True), 1.0)

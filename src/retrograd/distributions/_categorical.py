@@ -1,4 +1,4 @@
-"""Choices: distributions over categories."""
+"""Distributions over categories: ``Categorical``, ``OneHotCategorical`` and ``Multinomial``."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _CHOICE = {"probs": constraints.simplex, "logits": constraints.real_vector}
 
 
 class Categorical(Distribution):
-    """A choice among categories, given as an index.
+    """The categorical distribution; samples are indices of categories.
 
     Args:
         probs: the probabilities along the last dimension; they are normalized.
@@ -41,8 +41,8 @@ class Categorical(Distribution):
                  validate_args: bool | None = None) -> None:  # fmt: skip
         if (probs is None) == (logits is None):
             raise ValueError("Either `probs` or `logits` must be specified, but not both.")
-        name, given = ("probs", probs) if logits is None else ("logits", logits)
-        if given.dim() < 1:
+        name, parameter = ("probs", probs) if logits is None else ("logits", logits)
+        if parameter.dim() < 1:
             raise ValueError(f"`{name}` parameter must be at least one-dimensional.")
         if logits is None:
             self.probs = self._param = probs / probs.sum(-1, keepdim=True)
@@ -109,7 +109,7 @@ class _OfCategorical(Distribution):
 
 
 class OneHotCategorical(_OfCategorical):
-    """A choice among categories, given as a vector with a one and zeros.
+    """The categorical distribution; samples are one-hot vectors.
 
     Args:
         probs: the probabilities along the last dimension; they are normalized.
@@ -154,7 +154,7 @@ class OneHotCategorical(_OfCategorical):
 
 
 class OneHotCategoricalStraightThrough(OneHotCategorical):
-    """A one-hot choice whose gradients are those of the probabilities.
+    """A one-hot categorical distribution with the straight-through gradient estimator.
 
     Args:
         probs: the probabilities along the last dimension; they are normalized.
@@ -172,7 +172,7 @@ class OneHotCategoricalStraightThrough(OneHotCategorical):
 
 
 class Multinomial(_OfCategorical):
-    """How often each category comes up in a number of choices.
+    """The multinomial distribution: counts of each category in ``total_count`` choices.
 
     Args:
         total_count: the number of choices.

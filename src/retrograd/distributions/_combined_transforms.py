@@ -1,4 +1,4 @@
-"""Transforms that are made of others, of shapes, or of a distribution."""
+"""Transforms composed of others, reshaping, and cumulative distributions."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from retrograd.distributions.utils import formula, lazy_property, sum_rightmost
 
 
 class ComposeTransform(Transform):
-    """Functions one after the other.
+    """A composition of transforms, applied in order.
 
     Args:
         parts: the functions.
@@ -132,7 +132,7 @@ identity_transform = _Identity()
 
 
 class IndependentTransform(Transform):
-    """A function that treats more dimensions as parts of one event.
+    """Wraps a transform so that it treats more dimensions as parts of one event.
 
     Args:
         base_transform: the function.
@@ -192,7 +192,7 @@ class IndependentTransform(Transform):
 
 
 class ReshapeTransform(Transform):
-    """Another shape of each event.
+    """Reshapes each event.
 
     Args:
         in_shape: the shape of an event.
@@ -269,7 +269,7 @@ class _Parts(Transform):
 
 
 class CatTransform(_Parts):
-    """Functions of consecutive parts of a tensor.
+    """Applies transforms to consecutive parts of a tensor.
 
     Args:
         tseq: the functions.
@@ -328,7 +328,7 @@ class CatTransform(_Parts):
 
 
 class StackTransform(_Parts):
-    """A function for each index of a dimension.
+    """Applies a different transform to each index of a dimension.
 
     Args:
         tseq: the functions.
@@ -372,7 +372,8 @@ class StackTransform(_Parts):
 
 
 class CumulativeDistributionTransform(Transform):
-    """The distribution function of a distribution, which makes its values uniform.
+    """The cumulative distribution function of a distribution, which maps its samples to uniform
+    ones.
 
     Args:
         distribution: the distribution.

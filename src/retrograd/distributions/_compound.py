@@ -1,4 +1,4 @@
-"""Distributions made of others: with more dimensions in an event, transformed, mixed."""
+"""Distributions built from others: ``Independent``, ``TransformedDistribution``, mixtures."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ class Independent(Distribution):
 
 
 class TransformedDistribution(Distribution):
-    """The distribution of a function of a random variable.
+    """The distribution of a transformed random variable.
 
     Args:
         base_distribution: the distribution of the variable.
@@ -166,8 +166,8 @@ class TransformedDistribution(Distribution):
         for transform in reversed(self.transforms):
             before = transform.inv(value)
             event_dim += transform.domain.event_dim - transform.codomain.event_dim
-            slope = transform.log_abs_det_jacobian(before, value)
-            result = result - sum_rightmost(slope, event_dim - transform.domain.event_dim)
+            log_det = transform.log_abs_det_jacobian(before, value)
+            result = result - sum_rightmost(log_det, event_dim - transform.domain.event_dim)
             value = before
         base = self.base_dist.log_prob(value)
         return result + sum_rightmost(base, event_dim - len(self.base_dist.event_shape))

@@ -1,4 +1,4 @@
-"""Distributions over zeros and ones, and over counts."""
+"""Distributions of binary values and of counts."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class _OfChance(Distribution):
     _also_expanded: ClassVar[dict[str, int]] = {"_param": 0}
 
     def _set_chance(self, probs: Any, logits: Any, *before: Any) -> tuple[Any, ...]:
-        """Keep what was given. Arguments that come ``before`` it are broadcast with it."""
+        """Store the parameter, broadcast with the arguments ``before`` it."""
         if (probs is None) == (logits is None):
             raise ValueError("Either `probs` or `logits` must be specified, but not both.")
         *others, self._param = broadcast_all(*before, logits if probs is None else probs)
@@ -55,7 +55,7 @@ CHANCE = {"probs": constraints.unit_interval, "logits": constraints.real}
 
 
 class Bernoulli(_OfChance, ExponentialFamily):
-    """One with a probability, and zero otherwise.
+    """The Bernoulli distribution: 1 with probability ``probs``, else 0.
 
     Args:
         probs: the probability of a one.
@@ -109,7 +109,7 @@ class Bernoulli(_OfChance, ExponentialFamily):
 
 
 class Binomial(_OfChance):
-    """How many of a number of trials succeed.
+    """The binomial distribution: the number of successes in ``total_count`` trials.
 
     Args:
         total_count: the number of trials.
@@ -154,10 +154,10 @@ class Binomial(_OfChance):
         above = (logits.clamp(min=0) + logits - logits.clamp(max=0)) / 2
         return value * logits + choices - n * (above + torch.log1p(torch.exp(-logits.abs())))
 
-    def _same_count(self, asked: str) -> int:
+    def _same_count(self, method: str) -> int:
         most = int(self.total_count.max())
         if not self.total_count.min() == most:
-            raise NotImplementedError(f"Inhomogeneous total count not supported by `{asked}`.")
+            raise NotImplementedError(f"Inhomogeneous total count not supported by `{method}`.")
         return most
 
     def entropy(self) -> Any:
@@ -170,7 +170,7 @@ class Binomial(_OfChance):
 
 
 class Geometric(_OfChance):
-    """How many trials fail before the first that succeeds.
+    """The geometric distribution: the number of failures before the first success.
 
     Args:
         probs: the probability of success.
@@ -220,7 +220,7 @@ class Geometric(_OfChance):
 
 
 class NegativeBinomial(_OfChance):
-    """How many trials succeed before a number of them has failed.
+    """The negative binomial distribution: successes before ``total_count`` failures.
 
     Args:
         total_count: the number of failures. It need not be whole.
@@ -261,7 +261,7 @@ class NegativeBinomial(_OfChance):
 
 
 class Poisson(ExponentialFamily):
-    """How many events happen, if they happen at a rate, each for itself.
+    """The Poisson distribution: the number of independent events at a given rate.
 
     Args:
         rate: the mean number.

@@ -1,4 +1,4 @@
-"""Functions of random variables: of numbers, of vectors and of matrices."""
+"""Transforms of random numbers, vectors and matrices."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class PowerTransform(Transform):
 
     @lazy_property
     def sign(self) -> Any:
-        """1 for a function that increases, -1 for one that decreases."""
+        """1 if the transform is increasing, -1 if it is decreasing."""
         return self.exponent.sign()
 
     def __eq__(self, other: object) -> bool:
@@ -94,7 +94,7 @@ def _clipped_sigmoid(x: Any) -> Any:
 
 
 class SigmoidTransform(Transform):
-    """The logistic function, kept off 0 and 1.
+    """The logistic function, clamped to stay inside (0, 1).
 
     Example:
         >>> SigmoidTransform()(torch.zeros(1))
@@ -199,7 +199,7 @@ class AffineTransform(Transform):
 
     @constraints.dependent_property(is_discrete=False)
     def domain(self) -> Any:
-        """The values that it takes and gives, as a constraint."""
+        """The constraint on its inputs and outputs."""
         if self._event_dim == 0:
             return constraints.real
         return constraints.independent(constraints.real, self._event_dim)
@@ -286,8 +286,7 @@ class SoftmaxTransform(_OfVectors):
 
 
 class StickBreakingTransform(_OfVectors):
-    """From vectors to a simplex with one element more: each element takes a part of what the ones
-    before it have left.
+    """Maps vectors to a simplex with one more element, by stick-breaking.
 
     Example:
         >>> StickBreakingTransform()(torch.zeros(1))

@@ -1,4 +1,4 @@
-"""Gamma and beta distributions, and what is made of them."""
+"""Gamma and beta distributions, and distributions derived from them."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ class Chi2(Gamma):
 
 
 class Dirichlet(ExponentialFamily):
-    """A distribution over points of a simplex.
+    """The Dirichlet distribution over the points of a simplex.
 
     Args:
         concentration: the parameters, along the last dimension.
@@ -150,7 +150,7 @@ class Dirichlet(ExponentialFamily):
 
 
 class Beta(ExponentialFamily):
-    """A distribution over numbers between 0 and 1.
+    """The beta distribution on the unit interval.
 
     Args:
         concentration1: the parameter of 1.
@@ -212,7 +212,7 @@ class Beta(ExponentialFamily):
 
 
 class FisherSnedecor(Distribution):
-    """The F distribution: a ratio of two chi-squared numbers, each over its degrees of freedom.
+    """The F distribution: the ratio of two scaled chi-squared variables.
 
     Args:
         df1: the degrees of freedom above the line.
@@ -263,7 +263,7 @@ class FisherSnedecor(Distribution):
 
 
 class StudentT(Distribution):
-    """Student's t distribution, moved and stretched.
+    """Student's t distribution, with a location and a scale.
 
     Args:
         df: the degrees of freedom.

@@ -1,4 +1,4 @@
-"""Normal distributions of vectors, and distributions of matrices."""
+"""Multivariate normal distributions, and distributions of matrices."""
 
 from __future__ import annotations
 
@@ -309,7 +309,7 @@ class Wishart(_OfCovariance, ExponentialFamily):
 
     @property
     def arg_constraints(self) -> Any:
-        """What the parameters must be."""
+        """The constraints on the parameters."""
         return {**_MATRICES, "df": constraints.greater_than(self.event_shape[-1] - 1)}
 
     def __init__(self, df: Any, covariance_matrix: Any = None, precision_matrix: Any = None,

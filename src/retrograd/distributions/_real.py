@@ -182,7 +182,7 @@ class Uniform(Distribution):
 
     @property
     def arg_constraints(self) -> Any:
-        """Each end must be on its side of the other."""
+        """The constraints on the limits: ``low < high``."""
         return {"low": constraints.less_than(self.high), "high": constraints.greater_than(self.low)}
 
     def __init__(self, low: Any, high: Any, validate_args: bool | None = None) -> None:
@@ -267,7 +267,7 @@ class Exponential(ExponentialFamily):
 
 
 class GeneralizedPareto(Distribution):
-    """What is left of a distribution above a high threshold.
+    """The generalized Pareto distribution, of values that exceed a threshold.
 
     Args:
         loc: the lower end.
@@ -354,7 +354,7 @@ class GeneralizedPareto(Distribution):
 
 
 class VonMises(Distribution):
-    """A distribution over angles, like a normal one around a circle.
+    """The von Mises distribution of angles.
 
     Args:
         loc: the angle in the middle.
@@ -410,8 +410,8 @@ class VonMises(Distribution):
                 accepted = (c * (2 - c) - u2 > 0) | ((c / u2).log() + 1 - c >= 0)
                 angle = torch.where(accepted, (u3 - 0.5).sign() * f.acos(), angle)
                 done = done | accepted
-            turned = (angle + math.pi + loc) % (2 * math.pi) - math.pi
-            return turned.to(self.loc.dtype)
+            wrapped = (angle + math.pi + loc) % (2 * math.pi) - math.pi
+            return wrapped.to(self.loc.dtype)
 
     @staticmethod
     def _proposal(k: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Continuous distributions in the place of discrete ones, so that draws have gradients."""
+"""Continuous relaxations of discrete distributions, whose samples have gradients."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class LogitRelaxedBernoulli(_OfChance):
 
 
 class RelaxedBernoulli(TransformedDistribution):
-    """A continuous distribution between 0 and 1 that becomes a Bernoulli as it gets cold.
+    """A continuous relaxation of the Bernoulli distribution, with a temperature.
 
     Args:
         probs: the probability of a one.
@@ -77,7 +77,7 @@ class RelaxedBernoulli(TransformedDistribution):
         base = LogitRelaxedBernoulli(temperature, probs, logits)
         super().__init__(base, SigmoidTransform(), validate_args=validate_args)
 
-    temperature = formula(lambda self: self.base_dist.temperature, "How soft the draws are.")
+    temperature = formula(lambda self: self.base_dist.temperature, "The temperature.")
     logits = formula(lambda self: self.base_dist.logits, "The log-odds.")
     probs = formula(lambda self: self.base_dist.probs, "The probabilities.")
 
@@ -120,7 +120,7 @@ class ExpRelaxedCategorical(_OfCategorical):
 
 
 class RelaxedOneHotCategorical(TransformedDistribution):
-    """A continuous distribution over a simplex that becomes a one-hot choice as it gets cold.
+    """A continuous relaxation of the one-hot categorical distribution, with a temperature.
 
     Args:
         probs: the probabilities along the last dimension; they are normalized.
@@ -140,7 +140,7 @@ class RelaxedOneHotCategorical(TransformedDistribution):
         base = ExpRelaxedCategorical(temperature, probs, logits, validate_args=validate_args)
         super().__init__(base, ExpTransform(), validate_args=validate_args)
 
-    temperature = formula(lambda self: self.base_dist.temperature, "How soft the draws are.")
+    temperature = formula(lambda self: self.base_dist.temperature, "The temperature.")
     logits = formula(lambda self: self.base_dist.logits, "The log-probabilities.")
     probs = formula(lambda self: self.base_dist.probs, "The probabilities.")
 

@@ -1,4 +1,4 @@
-"""Functions of random variables, and functions made of others."""
+"""``Transform``: the base class of invertible transforms, and their inverses."""
 
 from __future__ import annotations
 
@@ -35,17 +35,17 @@ class Transform:
 
     @property
     def domain(self) -> Any:
-        """The values that it takes, as a constraint."""
+        """The domain of the transform, as a constraint."""
         raise NotImplementedError
 
     @property
     def codomain(self) -> Any:
-        """The values that it gives, as a constraint."""
+        """The range of the transform, as a constraint."""
         raise NotImplementedError
 
     @property
     def sign(self) -> Any:
-        """1 for a function that increases, -1 for one that decreases."""
+        """1 if the transform is increasing, -1 if it is decreasing."""
         raise NotImplementedError
 
     @property
@@ -63,7 +63,7 @@ class Transform:
         return self._inv
 
     def with_cache(self, cache_size: int = 1) -> Any:
-        """Returns the same function with another size of the cache.
+        """Returns the transform with the given cache size.
 
         Args:
             cache_size: 0 or 1.
@@ -125,7 +125,7 @@ class Transform:
         raise NotImplementedError
 
     def forward_shape(self, shape: Any) -> Any:
-        """Returns the shape of the image of a tensor.
+        """Returns the shape of the output for an input shape.
 
         Args:
             shape: the shape of the tensor.
@@ -133,7 +133,7 @@ class Transform:
         return shape
 
     def inverse_shape(self, shape: Any) -> Any:
-        """Returns the shape of a tensor whose image has the shape given.
+        """Returns the shape of the input for an output shape.
 
         Args:
             shape: the shape of the image.

@@ -1,4 +1,4 @@
-"""Distributions of functions of random variables that have names of their own."""
+"""Distributions defined as transformed ones: ``LogNormal``, ``Gumbel`` and so on."""
 
 from __future__ import annotations
 
@@ -56,7 +56,8 @@ class LogNormal(TransformedDistribution):
 
 
 class LogisticNormal(TransformedDistribution):
-    """A distribution over a simplex: a normal vector by stick-breaking.
+    """The logistic-normal distribution over a simplex: a normal vector, transformed by
+    stick-breaking.
 
     Args:
         loc: the means.
@@ -110,7 +111,7 @@ class _Half(TransformedDistribution):
 
 
 class HalfNormal(_Half):
-    """The absolute value of a normal number of mean zero.
+    """The half-normal distribution: the absolute value of a normal variable with mean 0.
 
     Args:
         scale: the standard deviation of the normal number.
@@ -130,7 +131,7 @@ class HalfNormal(_Half):
 
 
 class HalfCauchy(_Half):
-    """The absolute value of a Cauchy number of median zero.
+    """The half-Cauchy distribution: the absolute value of a Cauchy variable with median 0.
 
     Args:
         scale: the scale of the Cauchy number.
@@ -153,7 +154,7 @@ class HalfCauchy(_Half):
 
 
 class Gumbel(TransformedDistribution):
-    """Gumbel's distribution, of the largest of many numbers.
+    """The Gumbel distribution, of the maximum of many samples.
 
     Args:
         loc: the location.
@@ -193,7 +194,7 @@ class Gumbel(TransformedDistribution):
 
 
 class InverseGamma(TransformedDistribution):
-    """The reciprocal of a gamma number.
+    """The inverse gamma distribution: the reciprocal of a gamma variable.
 
     Args:
         concentration: the shape parameter.
@@ -237,7 +238,7 @@ class InverseGamma(TransformedDistribution):
 
 
 class Kumaraswamy(TransformedDistribution):
-    """A distribution on the unit interval, much like the beta distribution.
+    """The Kumaraswamy distribution on the unit interval, similar to the beta distribution.
 
     Args:
         concentration1: the first parameter.

@@ -1,4 +1,4 @@
-"""Transforms from real numbers to the region of a constraint."""
+"""Registry of transforms from unconstrained space to constrained space."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["ConstraintRegistry", "biject_to", "transform_to"]
 
 
 class ConstraintRegistry:
-    """Gives a transform from real numbers to the region of a constraint.
+    """Returns a transform from unconstrained values to those that satisfy a constraint.
 
     Args:
         constraint: the constraint.

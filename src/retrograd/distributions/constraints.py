@@ -1,4 +1,4 @@
-"""Regions that parameters and values lie in."""
+"""Constraints on the parameters and values of distributions."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = [
 
 
 class Constraint:
-    """A region. ``event_dim`` is how many dimensions belong to one value of it.
+    """A constraint on values. ``event_dim`` is the number of dimensions of one value.
 
     Example:
         >>> positive.check(torch.tensor([1.0, -1.0]))
@@ -29,7 +29,7 @@ class Constraint:
     _bounds: tuple[str, ...] = ()  # attributes that the text of a constraint shows
 
     def check(self, value: Any) -> Any:
-        """Tests which values are in the region.
+        """Tests which values satisfy the constraint.
 
         Args:
             value: the values.
@@ -45,7 +45,7 @@ class Constraint:
 
 
 class _Dependent(Constraint):
-    """A region that depends on other parameters."""
+    """A constraint that depends on other parameters."""
 
     def __init__(self, *, is_discrete: Any = NotImplemented,
                  event_dim: Any = NotImplemented) -> None:  # fmt: skip
@@ -74,7 +74,7 @@ class _Dependent(Constraint):
 
 
 class _DependentProperty(property, _Dependent):
-    """A property of a distribution that is a region, and says of itself that it depends."""
+    """A property of a distribution that is a constraint and depends on other parameters."""
 
     def __init__(self, fn: Any = None, *, is_discrete: Any = NotImplemented,
                  event_dim: Any = NotImplemented) -> None:  # fmt: skip
@@ -126,7 +126,7 @@ class _IndependentConstraint(Constraint):
 
 
 class MixtureSameFamilyConstraint(Constraint):
-    """The support of a mixture: what all components support.
+    """The support of a mixture, in which all components have the same support.
 
     Args:
         base_constraint: the support of the components.

@@ -58,7 +58,7 @@ class Distribution:
 
     @staticmethod
     def set_default_validate_args(value: bool) -> None:
-        """Sets whether distributions check parameters and values unless they are told.
+        """Sets the default of ``validate_args``: whether parameters and values are checked.
 
         Args:
             value: whether they do.
@@ -110,8 +110,8 @@ class Distribution:
         batch_shape, event_dims = Size(batch_shape), _event_dims(_own_class(type(self)))
         for name, value in vars(self).items():
             if name in event_dims:
-                kept = value.shape[value.dim() - event_dims[name] :]
-                value = value.expand((*batch_shape, *kept))
+                event_shape = value.shape[value.dim() - event_dims[name] :]
+                value = value.expand((*batch_shape, *event_shape))
             elif isinstance(value, Distribution):
                 value = self._expanded_part(name, value, batch_shape)
             elif name.startswith("__") or isinstance(
@@ -160,7 +160,7 @@ class Distribution:
 
     @property
     def support(self) -> Any:
-        """The values that have a density or a probability, as a constraint."""
+        """The support of the distribution, as a constraint."""
         raise NotImplementedError
 
     @property
@@ -196,7 +196,7 @@ class Distribution:
             return self.rsample(sample_shape)
 
     def rsample(self, sample_shape: Any = EMPTY) -> Any:
-        """Draws values that are differentiable by the parameters.
+        """Draws values that are differentiable with respect to the parameters.
 
         Args:
             sample_shape: the shape of the draws from each distribution.
@@ -233,7 +233,7 @@ class Distribution:
         raise NotImplementedError
 
     def cdf(self, value: Any) -> Any:
-        """Returns the probability of a value up to the one given.
+        """Returns the cumulative distribution function at values.
 
         Args:
             value: the values.
@@ -241,7 +241,7 @@ class Distribution:
         raise NotImplementedError
 
     def icdf(self, value: Any) -> Any:
-        """Returns the value up to which there is the probability given.
+        """Returns the inverse of the cumulative distribution function (quantiles).
 
         Args:
             value: the probabilities.
@@ -344,6 +344,6 @@ class ExponentialFamily(Distribution):
             normalizer = self._log_normalizer(*parameters)
             slopes = torch.autograd.grad(normalizer.sum(), parameters, create_graph=True)
         result = normalizer - self._mean_carrier_measure
-        for parameter, slope in zip(parameters, slopes, strict=True):
-            result = result - (parameter * slope).reshape((*self._batch_shape, -1)).sum(-1)
+        for parameter, gradient in zip(parameters, slopes, strict=True):
+            result = result - (parameter * gradient).reshape((*self._batch_shape, -1)).sum(-1)
         return result

@@ -145,8 +145,8 @@ def _exponential_families(p: Any, q: Any) -> Any:
         normalizer = p._log_normalizer(*own)
         slopes = torch.autograd.grad(normalizer.sum(), own, create_graph=True)
     result = q._log_normalizer(*q._natural_params) - normalizer
-    for a, b, slope in zip(own, q._natural_params, slopes, strict=True):
-        result = result - sum_rightmost((b - a) * slope, len(q.event_shape))
+    for a, b, gradient in zip(own, q._natural_params, slopes, strict=True):
+        result = result - sum_rightmost((b - a) * gradient, len(q.event_shape))
     return result
 
 

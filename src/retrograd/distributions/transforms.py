@@ -1,4 +1,4 @@
-"""Functions of random variables, with the logarithm of the determinant of the Jacobian."""
+"""Invertible transforms with the log-determinant of their Jacobian."""
 
 from retrograd.distributions._combined_transforms import (
     CatTransform,

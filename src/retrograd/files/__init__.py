@@ -1,4 +1,4 @@
-"""Files: tensors and trees of them, as PyTorch's files and safetensors; training checkpoints.
+"""Saving and loading: PyTorch's ``.pt`` files, safetensors files, training checkpoints.
 
 ``docs/files.md`` says what is in the files.
 """

@@ -78,11 +78,11 @@ def _check(target: str, path: str) -> os.stat_result | None:
 
 
 def _explained(error: OSError, path: str) -> OSError:
-    """The error with the user's path, and what has become of the file."""
+    """The error with the user's path and the state of the file."""
     if error.errno is None:
         return error
-    kept = "what was there before is unchanged" if os.path.exists(path) else "no file was made"
-    return OSError(error.errno, f"{error.strerror}; {kept}", path)
+    outcome = "what was there before is unchanged" if os.path.exists(path) else "no file was made"
+    return OSError(error.errno, f"{error.strerror}; {outcome}", path)
 
 
 def _temporary(folder: str) -> tuple[Any, str]:

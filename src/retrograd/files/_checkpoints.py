@@ -1,4 +1,4 @@
-"""Checkpoints of a training run: all that is needed to go on as if it had never stopped."""
+"""Checkpoints of a training run: everything needed to resume it exactly."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def save_checkpoint(path: str | os.PathLike[str], /, **contents: Any) -> None:
 
 def load_checkpoint(path: str | os.PathLike[str], /, *, strict: bool = True, random: bool = True,
                     **parts: Any) -> dict[str, Any]:  # fmt: skip
-    """Restore everything as it was when ``save_checkpoint`` was called.
+    """Restore the state that ``save_checkpoint`` saved.
 
     If anything does not fit, one error lists everything that does not, and nothing is changed.
 

@@ -39,7 +39,7 @@ _WIDTHS = {name: dtype.itemsize for name, dtype in (DTYPES | NARROW).items()}
 
 
 class FileFormatError(RuntimeError):
-    """A file is damaged, or is not what ``load`` reads."""
+    """A file is damaged, or has a format that ``load`` does not read."""
 
 
 class Entry(NamedTuple):
@@ -78,7 +78,7 @@ def read_header(file: Any, name: str, size: int | None) -> Header:
     try:
         content = parse(text)
     except ValueError as error:
-        raise FileFormatError(f"the header of {name} is not what it should be: {error}") from None
+        raise FileFormatError(f"the header of {name} is invalid: {error}") from None
     metadata = _metadata(content.pop(METADATA, {}), name)
     entries = {key: _entry(key, about, name) for key, about in content.items()}
     data_size = _check_places(entries, name)
@@ -213,10 +213,10 @@ def header_bytes(tensors: Iterable[tuple[str, str, tuple[int, ...]]],
                  metadata: dict[str, str]) -> tuple[bytes, list[str]]:  # fmt: skip
     """The first bytes of a file of tensors (name, dtype, shape), and the names in the order in
     which their bytes follow: wide elements first, so that all are aligned."""
-    given = list(tensors)
+    names = list(tensors)
     content: dict[str, Any] = {METADATA: metadata} if metadata else {}
-    content |= {name: {"dtype": dtype, "shape": list(shape)} for name, dtype, shape in given}
-    order = sorted(given, key=lambda tensor: -_WIDTHS[tensor[1]])
+    content |= {name: {"dtype": dtype, "shape": list(shape)} for name, dtype, shape in names}
+    order = sorted(names, key=lambda tensor: -_WIDTHS[tensor[1]])
     offset = 0
     for name, dtype, shape in order:
         end = offset + math.prod(shape) * _WIDTHS[dtype]

@@ -1,4 +1,4 @@
-"""The names that a pickle of PyTorch may contain, and the functions that stand for them here."""
+"""The names that a PyTorch pickle may contain, and the functions that replace them."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def _device(kind: Any, index: Any = None) -> device:
     try:
         return device(kind[:40], index)
     except RuntimeError as error:
-        raise ValueError(f"it names a device {kind[:40]!r}, which there is not") from error
+        raise ValueError(f"it names an unknown device {kind[:40]!r}") from error
 
 
 # -- tensors -----------------------------------------------------------------------------------
@@ -132,7 +132,7 @@ def _sparse(layout: Any, data: Any) -> Any:
     if type(data) is not tuple or not tensors < len(data) <= most:
         raise ValueError(f"a sparse tensor has the layout {str(layout)[:40]}, or no values")
     if not all(isinstance(x, Tensor) for x in data[:tensors]) or type(data[tensors]) is not Size:
-        raise ValueError("a sparse tensor is made of what are not tensors and a size")
+        raise ValueError("a sparse tensor does not consist of tensors and a size")
     if data[0] is UNREAD:
         return UNREAD
     make = getattr(sparse, f"{layout.removeprefix('torch.')}_tensor")
@@ -203,7 +203,7 @@ TRUSTED: dict[str, Trusted] = {}  # what the user has passed to add_safe_globals
 
 
 def find(module: str, name: str) -> Any:
-    """What a name in a pickle stands for. RefusedError says what to do if it is not data."""
+    """Look up a name of a pickle. Raises RefusedError, with advice, unless it is data."""
     if module == "__builtin__":
         module = "builtins"
     if module == "torch.nn.parameter" and name == "Parameter":

@@ -1,4 +1,4 @@
-"""Floating-point formats that NumPy does not have, read as float32, which holds them exactly."""
+"""8-bit floats, which NumPy lacks, loaded as float32."""
 
 from __future__ import annotations
 

@@ -296,12 +296,12 @@ def _key(key: Any, path: tuple[Any, ...]) -> Any:
 # -- storages ----------------------------------------------------------------------------------
 
 
-def _laid_out(given: list[Raw]) -> tuple[list[Raw], list[_Place]]:
+def _laid_out(raw_arrays: list[Raw]) -> tuple[list[Raw], list[_Place]]:
     """Storages for arrays, which share one where they share memory."""
     storages: list[Raw] = []
     places: dict[int, _Place] = {}
     named: dict[str, Raw] = {}
-    for i, array in enumerate(given):
+    for i, array in enumerate(raw_arrays):
         if array.size and all(step >= 0 and not step % array.itemsize for step in array.strides):
             named[str(i)] = array
         else:  # PyTorch has no steps backwards
@@ -321,7 +321,7 @@ def _laid_out(given: list[Raw]) -> tuple[list[Raw], list[_Place]]:
                 len(storages), memory.size, offset, arrays.strides(span.array)
             )
         storages.append(memory)
-    return storages, [places[i] for i in range(len(given))]
+    return storages, [places[i] for i in range(len(raw_arrays))]
 
 
 def _memory_of(group: list[Span]) -> tuple[Raw, int]:

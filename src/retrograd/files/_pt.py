@@ -44,7 +44,7 @@ class Source:
         self.file, self.first, self.size = file, first, size
 
     def read(self, start: int, count: int) -> bytes:
-        """Bytes; ValueError if there are not as many."""
+        """Read bytes; ValueError at the end of the file."""
         if start < 0 or start + count > self.size:
             raise ValueError("it is cut off")
         self.file.seek(self.first + start)

@@ -156,8 +156,7 @@ def _stored_as(array: Raw) -> tuple[str, tuple[int, ...]]:
 def load(f: Any, map_location: Any = None, pickle_module: Any = None, *,
          weights_only: bool | None = True, mmap: bool | None = None,
          encoding: str = "utf-8") -> Any:  # fmt: skip
-    """Read a file that ``save`` or PyTorch's ``torch.save`` wrote, or any safetensors file, which
-    gives a dictionary of tensors.
+    """Reads a file written by ``save`` or PyTorch's ``torch.save``, or any safetensors file.
 
     Pickles are read by a reader that can run no code: it knows tensors, numbers, strings,
     collections of them, and nothing else. Elements in formats of eight bits (float8) become
@@ -196,8 +195,8 @@ def load(f: Any, map_location: Any = None, pickle_module: Any = None, *,
         )
     if isinstance(f, io.TextIOBase):
         raise TypeError("'f' is open for text. Open it in binary mode: open(path, 'rb')")
-    given = getattr(f, "name", None)
-    name = given if isinstance(given, str) else f"the {type(f).__name__}"
+    file_name = getattr(f, "name", None)
+    name = file_name if isinstance(file_name, str) else f"the {type(f).__name__}"
     return _load_file(f, name, map_location, encoding)
 
 
@@ -398,7 +397,7 @@ def _skeleton(header: Header, name: str) -> dict[str, Any] | None:
 
 
 def peek(path: str, *keys: str) -> Any:
-    """A value at a place of a file's tree, without reading any tensor; None if there is none."""
+    """A value of a file's tree by its path, without reading tensors; None if it does not exist."""
     with open_regular(path) as file:
         header = _format.read_header(file, path, os.fstat(file.fileno()).st_size)
     try:

@@ -1,4 +1,4 @@
-"""Which of several arrays lie in the same memory, so that they do again when they are read.
+"""Detects arrays that share memory, so that they share it again after loading.
 
 Arrays whose stretches of memory overlap are a group. If all of a group are one and the same array
 (tied weights), it is written once. If one of them spans all others, it is written, and the others

@@ -37,7 +37,7 @@ class Encoder:
         self._names: dict[int, str] = {}
 
     def encoded(self, value: Any, path: tuple[Any, ...] = ()) -> Any:
-        """JSON for a value. TypeError names the place of what cannot be saved."""
+        """JSON for a value. TypeError gives the path of an object that cannot be saved."""
         kind = type(value)
         if value is None or kind is bool or kind is str:
             return value
@@ -139,7 +139,7 @@ def place_of(path: tuple[Any, ...]) -> str:
 
 
 def reason_against(value: Any) -> str:
-    """What an object is, and what to save in its place."""
+    """Why an object cannot be saved, and what to save instead."""
     kind = type(value).__name__
     if hasattr(value, "state_dict"):
         what = f"a {kind}: save its state_dict(), and load that into a new {kind}"
@@ -191,14 +191,14 @@ def flags_of(name: str, tensor: Tensor) -> dict[str, Any]:
 
 
 class Decoder:
-    """Makes the tree again. ``tensor`` is asked for each tensor by its name. ValueError says what
-    is wrong with the JSON."""
+    """Rebuilds the tree. ``tensor`` is called with the name of each tensor. ValueError describes
+    what is wrong with the JSON."""
 
     def __init__(self, tensor: Callable[[str], Tensor]) -> None:
         self._tensor = tensor
 
     def decoded(self, value: Any, depth: int = 0) -> Any:
-        """The value that some JSON stands for."""
+        """The value that JSON represents."""
         if depth > DEEPEST + 2:
             raise ValueError("it is nested too deeply")
         if isinstance(value, list):
@@ -218,7 +218,7 @@ class Decoder:
             return self._tensor(value[tag])
         if tag in _READERS:
             return _READERS[tag](value[tag])
-        raise ValueError(f"there is no {tag[:40]!r}, or not of what it is of")
+        raise ValueError(f"there is no {tag[:40]!r}, or its contents have the wrong type")
 
     def _sequence(self, tag: str, items: list[Any]) -> Any:
         if tag == "$size" and not all(type(x) is int for x in items):

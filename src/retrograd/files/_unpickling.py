@@ -28,7 +28,7 @@ class RefusedError(FileFormatError, pickle.UnpicklingError):
 
 
 class Allowed:
-    """What a name of a pickle stands for: a function that may be called with what is in the file.
+    """The replacement for a name of a pickle: a function that may be called with data of the file.
 
     Args:
         name: what PyTorch calls it.
@@ -180,7 +180,7 @@ class Unpickler:
 
     def _get(self, index: int) -> None:
         if index not in self._memo:
-            raise ValueError("its pickle refers to a value that there is not")
+            raise ValueError("its pickle refers to a value that does not exist")
         self._push(self._memo[index])
 
     # -- strings and numbers -------------------------------------------------------------------
@@ -259,7 +259,7 @@ class Unpickler:
         arguments, kind = self._pop(), self._pop()
         is_class = isinstance(kind, Trusted) and isinstance(kind.make, type)
         if not is_class or type(arguments) is not tuple:
-            raise ValueError("its pickle makes an object of what is not a class")
+            raise ValueError("its pickle creates an object of something that is not a class")
         made: Any = kind.make
         made = made.__new__(made, *arguments)
         self._trusted.add(type(made))

@@ -1,4 +1,4 @@
-"""Zip files as PyTorch writes them: members one after the other, not compressed, aligned.
+"""Zip files in PyTorch's format: uncompressed, aligned members.
 
 Nothing that a file says about itself is believed before it is checked. Members must not overlap, so
 reading all of them takes no more memory than the file has bytes.

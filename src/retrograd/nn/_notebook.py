@@ -1,4 +1,4 @@
-"""Modules as notebooks show them: a table of their parts and parameters."""
+"""Notebook display of modules: a table of submodules and parameters."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ def html(module: Any) -> str:
         kind = part._get_name() + (f"({options[0]})" if options[0] and len(options) == 1 else "")
         count = sum(map(_count, part.parameters()))
         rows.append(_row(name, kind, ", ".join(own), f"{count:,}" if count else "", "td"))
-    more = len(parts) - MOST_ROWS
-    if more > 0:
-        rows.append(_row(f"… {more:,} more", "", "", "", "td"))
+    omitted = len(parts) - MOST_ROWS
+    if omitted > 0:
+        rows.append(_row(f"… {omitted:,} more", "", "", "", "td"))
     every = list(module.parameters())
     total = sum(map(_count, every))
     trained = sum(_count(p) for p in every if p.requires_grad)

@@ -1,4 +1,4 @@
-"""Bases of layers that differ in what they call, or in how many dimensions they work on."""
+"""Base classes of layers that differ only in a function or a number of dimensions."""
 
 from __future__ import annotations
 

@@ -116,8 +116,9 @@ class Stateful(Tree):
             destination[prefix + EXTRA_STATE] = self.get_extra_state()
 
     def _local_state(self) -> dict[str, Tensor]:
-        kept = {n: b for n, b in self._buffers.items() if n not in self._non_persistent_buffers_set}
-        return {n: x for n, x in (*self._parameters.items(), *kept.items()) if x is not None}
+        omitted = self._non_persistent_buffers_set
+        saved = {n: b for n, b in self._buffers.items() if n not in omitted}
+        return {n: x for n, x in (*self._parameters.items(), *saved.items()) if x is not None}
 
     def get_extra_state(self) -> Any:
         """Further state to save. Override it together with ``set_extra_state``."""
@@ -155,9 +156,9 @@ class Stateful(Tree):
         errors: list[str] = []
         copies: list[Callable[[], None]] = []
         metadata = getattr(state_dict, "_metadata", None) or {}
-        given = OrderedDict(state_dict)
+        entries = OrderedDict(state_dict)
         members = list(self.named_modules(remove_duplicate=False))
-        parts: dict[str, Any] = {"": given}  # by path; a hook may change what is further below
+        parts: dict[str, Any] = {"": entries}  # by path; a hook may change what is further below
         for path, module in members:
             prefix = f"{path}." if path else ""
             about = {**metadata.get(path, {}), "assign_to_params_buffers": assign, COPIES: copies}

@@ -80,8 +80,8 @@ class Tree:
                     "(torch.nn.Buffer, torch.Tensor or None expected)"
                 )
             own.pop(name, None)
-            kept = name not in self._non_persistent_buffers_set
-            self.register_buffer(name, value, getattr(value, "persistent", kept))
+            persistent = name not in self._non_persistent_buffers_set
+            self.register_buffer(name, value, getattr(value, "persistent", persistent))
         else:
             object.__setattr__(self, name, value)
 

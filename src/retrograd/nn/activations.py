@@ -267,7 +267,7 @@ class CELU(_Activation, function="celu"):
 
 
 class SELU(_Activation, function="selu"):
-    """Scaled exponential linear unit, of self-normalizing networks.
+    """Scaled exponential linear unit, for self-normalizing networks.
 
     Computes ``scale * x`` if ``x > 0``, else ``scale * alpha * (exp(x) - 1)``, with ``scale``
     1.0507... and ``alpha`` 1.6732..., which keep mean zero and variance one from layer to layer.

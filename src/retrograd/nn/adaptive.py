@@ -1,4 +1,4 @@
-"""``AdaptiveLogSoftmaxWithLoss``: a softmax over many classes, of which few are frequent."""
+"""``AdaptiveLogSoftmaxWithLoss``: a softmax for many classes, most of them rare."""
 
 from __future__ import annotations
 
@@ -21,8 +21,7 @@ class _ASMoutput(NamedTuple):
 
 
 class AdaptiveLogSoftmaxWithLoss(Module):
-    """Log-probabilities of classes, computed in groups: frequent classes and one for each group of
-    rare ones first, then the rare ones of a group, with fewer features.
+    """Adaptive log-softmax: rare classes are grouped into clusters that use fewer features.
 
     Args:
         in_features: size of the input.
@@ -77,7 +76,7 @@ class AdaptiveLogSoftmaxWithLoss(Module):
             ))  # fmt: skip
 
     def reset_parameters(self) -> None:
-        """Draw all parameters anew."""
+        """Reinitialize all parameters."""
         self.head.reset_parameters()
         for pair in self.tail:
             for layer in pair:

@@ -151,7 +151,7 @@ def _sequence_first(*tensors: Any) -> list[Any]:
 
 
 class SDPBackend(enum.Enum):
-    """PyTorch's ways to compute ``scaled_dot_product_attention``. Here there is one."""
+    """PyTorch's backends of ``scaled_dot_product_attention``; here they are all the same."""
 
     ERROR = -1
     MATH = 0
@@ -169,8 +169,8 @@ def sdpa_kernel(backends: Any, set_priority: bool = False) -> Iterator[None]:
         backends: an ``SDPBackend``, or several.
         set_priority: accepted for compatibility.
     """
-    given = [backends] if isinstance(backends, SDPBackend) else list(backends)
-    if not given:
+    chosen = [backends] if isinstance(backends, SDPBackend) else list(backends)
+    if not chosen:
         raise RuntimeError("No backends specified")
     yield
 

@@ -1,4 +1,4 @@
-"""Types of arguments of layers, which programs annotate theirs with."""
+"""Types of layer arguments, for annotations."""
 
 from typing import TypeAlias, TypeVar
 

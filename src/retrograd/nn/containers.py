@@ -71,7 +71,7 @@ class _Numbered(Module):
 
 
 class Sequential(_Numbered):
-    """Modules that are called one after the other, each on the result of the one before.
+    """A chain of modules: each is called with the result of the previous one.
 
     Args:
         args: the modules, or one ``OrderedDict`` of modules by name.
@@ -165,7 +165,7 @@ class Sequential(_Numbered):
 
 
 class ModuleList(_Numbered):
-    """A list of modules, whose parameters belong to the module that has the list as an attribute.
+    """A list of modules, registered as submodules of the module that contains it.
 
     Args:
         modules: the modules.
@@ -294,7 +294,7 @@ class _Keyed(Module):
 
 
 class ModuleDict(_Keyed):
-    """A dictionary of modules, whose parameters belong to the module that has it as an attribute.
+    """A dictionary of modules, registered as submodules of the module that contains it.
 
     Args:
         modules: a mapping, or pairs of a name and a module.
@@ -336,15 +336,15 @@ class ModuleDict(_Keyed):
             self[key] = module
 
 
-def _pairs(owner: str, given: Any) -> Iterable[tuple[str, Any]]:
-    if not isinstance(given, Iterable):
+def _pairs(owner: str, items: Any) -> Iterable[tuple[str, Any]]:
+    if not isinstance(items, Iterable):
         raise TypeError(
             f"{owner}.update should be called with an iterable of key/value pairs, but got "
-            f"{type(given).__name__}"
+            f"{type(items).__name__}"
         )
-    if isinstance(given, (Mapping, _Keyed)):
-        return given.items()
-    return [(key, value) for key, value in given]
+    if isinstance(items, (Mapping, _Keyed)):
+        return items.items()
+    return [(key, value) for key, value in items]
 
 
 class ParameterList(Module):
@@ -455,9 +455,13 @@ class ParameterDict(_Keyed):
         """Add parameters.
 
         Args:
-            parameters: a mapping, or pairs of a name and a parameter.
+            parameters: a mapping, or pairs of a name and a parameter. Those of a mapping are added
+                in alphabetical order, unless it is an ``OrderedDict`` or a ``ParameterDict``.
         """
-        for key, value in _pairs("ParameterDict", parameters):
+        pairs = _pairs("ParameterDict", parameters)
+        if isinstance(parameters, Mapping) and not isinstance(parameters, OrderedDict):
+            pairs = sorted(pairs, key=lambda pair: pair[0])
+        for key, value in pairs:
             self[key] = value
 
     def extra_repr(self) -> str:

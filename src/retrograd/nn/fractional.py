@@ -1,4 +1,4 @@
-"""Max pooling with windows at random distances, which add up to the size of the output."""
+"""Fractional max pooling: windows with random offsets and a given output size."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def fractional_max_pool2d(
     output_ratio: float | Sequence[float] | None = None,
     return_indices: bool = False, _random_samples: Any = None,
 ) -> Any:  # fmt: skip
-    """The largest element of windows at random distances, for images.
+    """Fractional max pooling over images: windows with random offsets.
 
     Args:
         input: a tensor ``(N, C, H, W)`` or ``(C, H, W)``.
@@ -83,7 +83,7 @@ def fractional_max_pool3d(
     output_ratio: float | Sequence[float] | None = None,
     return_indices: bool = False, _random_samples: Any = None,
 ) -> Any:  # fmt: skip
-    """The largest element of windows at random distances, for volumes.
+    """Fractional max pooling over volumes: windows with random offsets.
 
     Args:
         input: a tensor ``(N, C, T, H, W)`` or ``(C, T, H, W)``.
@@ -126,7 +126,7 @@ class _FractionalMaxPool(Family):
 
 @like(fractional_max_pool2d)
 class FractionalMaxPool2d(_FractionalMaxPool, spatial=2):
-    """The largest element of windows at random distances, for images.
+    """Fractional max pooling over images: windows with random offsets.
 
     Shape:
         Input: ``(N, C, H, W)`` or ``(C, H, W)``. Output: ``(N, C, *output_size)``.
@@ -139,7 +139,7 @@ class FractionalMaxPool2d(_FractionalMaxPool, spatial=2):
 
 @like(fractional_max_pool2d)
 class FractionalMaxPool3d(_FractionalMaxPool, spatial=3):
-    """The largest element of windows at random distances, for volumes.
+    """Fractional max pooling over volumes: windows with random offsets.
 
     Shape:
         Input: ``(N, C, T, H, W)`` or ``(C, T, H, W)``. Output: ``(N, C, *output_size)``.

@@ -1,4 +1,4 @@
-"""``torch.nn.functional``: loaded name by name, as the index of operations says."""
+"""``torch.nn.functional``: names are loaded on first use, through the index of operations."""
 
 from typing import Any as _Any
 

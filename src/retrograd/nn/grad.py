@@ -1,4 +1,4 @@
-"""Gradients of convolutions by name, for programs that write a backward pass by hand."""
+"""Gradients of convolutions as functions, for hand-written backward passes."""
 
 from __future__ import annotations
 

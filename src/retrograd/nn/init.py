@@ -18,7 +18,7 @@ _ONE = {"linear", "conv1d", "conv2d", "conv3d", "conv_transpose1d", "conv_transp
 
 
 def calculate_gain(nonlinearity: str, param: float | None = None) -> float:
-    """The factor for the standard deviation of weights that preserves variance.
+    """The recommended gain of an activation function for initialization.
 
     Args:
         nonlinearity: the function that follows: "linear", "conv1d" and so on, "sigmoid", "tanh",

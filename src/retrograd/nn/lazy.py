@@ -1,4 +1,4 @@
-"""Layers whose input sizes are found out from the first input."""
+"""Lazy layers, which infer their input size from the first input."""
 
 from __future__ import annotations
 
@@ -136,7 +136,7 @@ def is_lazy(param: Any) -> bool:
 
 
 class LazyModuleMixin:
-    """For modules that make their parameters when they are first called.
+    """Mixin for modules that create their parameters on the first call.
 
     A subclass creates parameters as ``UninitializedParameter``, and overrides
     ``initialize_parameters``, which is given the first input and calls ``materialize``.
@@ -152,7 +152,7 @@ class LazyModuleMixin:
         )
 
     def initialize_parameters(self, *args: Any, **kwargs: Any) -> None:
-        """Materialize the parameters, by the inputs of the first call. Override it.
+        """Initialize the parameters from the inputs of the first call. Override it.
 
         Args:
             args, kwargs: what the module is called with.

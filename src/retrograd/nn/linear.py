@@ -14,7 +14,7 @@ from retrograd.tensor._tensor import Tensor
 
 
 class Identity(Module):
-    """Return the input unchanged. Stands in where a model wants a layer.
+    """Returns its input unchanged. Use it as a placeholder for a layer.
 
     Args:
         args, kwargs: ignored.

@@ -252,8 +252,7 @@ class Module(CallableModule):
         return self._apply(lambda x: x.type(dst_type))
 
     def share_memory(self) -> Self:
-        """Move parameters and buffers to memory that other processes have, too: see
-        ``Tensor.share_memory_``.
+        """Move parameters and buffers to shared memory: see ``Tensor.share_memory_``.
 
         Returns:
             The module.
@@ -267,7 +266,7 @@ class Module(CallableModule):
         return self
 
     def cpu(self) -> Self:
-        """Move parameters and buffers to the CPU, where they are unless they are on ``meta``.
+        """Move parameters and buffers to the CPU.
 
         Returns:
             The module.
@@ -275,18 +274,18 @@ class Module(CallableModule):
         return self._apply(lambda x: x.cpu())
 
     def cuda(self, device: Any = None) -> Self:
-        """Move parameters and buffers to a GPU: raises RuntimeError, since there is none.
+        """Move parameters and buffers to a GPU.
 
         Args:
-            device: the GPU.
+            device: the GPU; by default the current one.
 
         Returns:
-            Nothing.
+            The module itself.
         """
         return self.to("cuda" if device is None else device)
 
     def to_empty(self, *, device: Any, recurse: bool = True) -> Self:
-        """Move parameters and buffers to a device without copying what they hold.
+        """Move parameters and buffers to a device without copying their values.
 
         Args:
             device: ``"cpu"`` or ``"meta"``.

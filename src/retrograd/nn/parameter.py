@@ -5,10 +5,10 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
-from retrograd import arrays
 from retrograd._later import MissingNameError
 from retrograd.autograd._history import meta_of
 from retrograd.tensor._creation import empty
+from retrograd.tensor._device import array_and_place, placed
 from retrograd.tensor._overrides import disabled
 from retrograd.tensor._tensor import Tensor
 
@@ -24,7 +24,7 @@ def _as_subclass(kind: Any, data: Any) -> Any:
 
 
 class Parameter(Tensor):
-    """A tensor that becomes a parameter of the module to an attribute of which it is assigned.
+    """A tensor that becomes a parameter when it is assigned to an attribute of a module.
 
     Args:
         data: the tensor, whose memory is shared.
@@ -59,11 +59,12 @@ class Parameter(Tensor):
         return copied
 
     def __reduce_ex__(self, protocol: Any) -> tuple[Any, ...]:
-        return _rebuild, (type(self), arrays.writable(self._data), self.requires_grad)
+        data, place = array_and_place(self._data)
+        return _rebuild, (type(self), data, self.requires_grad, place)
 
 
 class Buffer(Tensor):
-    """A tensor that becomes a buffer of the module to an attribute of which it is assigned.
+    """A tensor that becomes a buffer when it is assigned to an attribute of a module.
 
     Args:
         data: the tensor, whose memory is shared.
@@ -90,9 +91,11 @@ class Buffer(Tensor):
         pass
 
 
-def _rebuild(kind: type[Parameter], data: Any, requires_grad: bool) -> Parameter:
+def _rebuild(
+    kind: type[Parameter], data: Any, requires_grad: bool, place: Any = None
+) -> Parameter:
     tensor: Parameter = object.__new__(kind)
-    tensor._data = data
+    tensor._data = data if place is None else placed(data, place)
     tensor._node = tensor._version_counter = tensor._meta = None
     if requires_grad:
         meta_of(tensor).requires_grad = True

@@ -33,7 +33,7 @@ class Recurrent(Module):
 
 
 class RNNBase(Recurrent):
-    """The base of ``RNN``, ``LSTM`` and ``GRU``: stacked layers of one or two directions.
+    """The base class of ``RNN``, ``LSTM`` and ``GRU``.
 
     Args:
         mode: "RNN_TANH", "RNN_RELU", "LSTM" or "GRU".

@@ -12,7 +12,7 @@ from retrograd.tensor._tensor import Tensor
 
 
 class RNNCellBase(Recurrent):
-    """The base of cells: their parameters and the checks of their inputs.
+    """The base class of recurrent cells.
 
     Args:
         input_size: size of the input.

@@ -87,7 +87,7 @@ class SyncBatchNorm(BatchNorm):
 
     @classmethod
     def convert_sync_batchnorm(cls, module: Any, process_group: Any = None) -> Any:
-        """Replaces the batch norms of a module by ones over all processes.
+        """Replaces the batch norms of a module with ``SyncBatchNorm``.
 
         Args:
             module: the module, which is changed.

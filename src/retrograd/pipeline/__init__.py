@@ -1,4 +1,4 @@
-"""Models across processes: schedules of pipelines, what they cost, and running them."""
+"""Pipeline parallelism: schedules, their cost, and running them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A backward pass in two halves: first the gradients of a stage's inputs, later its weights'.
+"""A backward pass in two halves: gradients of a stage's inputs, then of its weights.
 
 Other stages wait only for the gradients of the inputs. The first half runs a node on a path from
 the outputs to the inputs only for the gradients that continue on such a path. If the node also
@@ -14,17 +14,18 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from retrograd.autograd._backward import make_roots, nodes_between
+from retrograd.autograd._backward import nodes_between
 from retrograd.autograd._engine import Root, Task, run
 from retrograd.autograd._history import edge
 from retrograd.autograd._node import NOWHERE, Node
 from retrograd.autograd._operation_node import OperationNode
+from retrograd.autograd._roots import make_roots
 from retrograd.autograd._wrap import wrap
 from retrograd.utils.checkpoint import CheckpointFunction
 
 
 class Split:
-    """The second half of a backward pass: what remains to be done for the weights."""
+    """The second half of a backward pass, which computes the gradients of the weights."""
 
     def __init__(self, roots: list[Root], nodes: set[Node]) -> None:
         self._roots = roots
@@ -109,8 +110,8 @@ def _divisible(node: Node) -> bool:
 
 
 def _outputs(node: Node) -> list[int | None]:
-    several = getattr(node, "outputs", None)
-    return [None] if several is None else list(range(len(several)))
+    outputs = getattr(node, "outputs", None)
+    return [None] if outputs is None else list(range(len(outputs)))
 
 
 def _elsewhere(node: Node, path: set[Node]) -> list[Node]:

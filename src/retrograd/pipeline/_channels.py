@@ -63,7 +63,7 @@ class Sender:
         self.stats.bytes += buffer.numel() * buffer.element_size()
 
     def progress(self) -> None:
-        """Release what has been sent."""
+        """Release buffers whose messages have been sent."""
         while self.under_way and self.under_way[0][0].is_completed():
             self.under_way.popleft()
 
@@ -142,7 +142,7 @@ class Receiver:
         if not self.arriving:
             with self.stats.timed("waiting"):
                 if self.envelope is None:
-                    raise RuntimeError(f"{self.says} was asked for more often than it comes")
+                    raise RuntimeError(f"{self.says} was requested more often than it is sent")
                 self.envelope[0].wait()
             self._open()
         with self.stats.timed("communication"):
@@ -166,7 +166,7 @@ class Handover:
         self.messages: deque[Message] = deque()
 
     def expect(self, messages: int) -> None:
-        """Discard what a batch that ended with an error has left."""
+        """Discard the messages of a batch that failed."""
         self.messages.clear()
 
     def send(self, step: int, microbatch: int, form: str, tensors: Sequence[Any]) -> None:

@@ -1,4 +1,4 @@
-"""What passes and messages cost, as exact numbers of ticks."""
+"""Costs of passes and messages, as exact numbers of ticks."""
 
 from __future__ import annotations
 
@@ -82,12 +82,12 @@ class Costs:
             raise ValueError(f"{name} must not be negative, but it is {value}")
         return exact
 
-    def _shared(self, given: Numbers, name: str) -> list[Fraction]:
+    def _shared(self, numbers: Numbers, name: str) -> list[Fraction]:
         """One number for each virtual stage."""
         virtual = self._stages * self._chunks
-        if not isinstance(given, Sequence):
-            return [self._exact(given, name) / self._chunks] * virtual
-        exact = [self._exact(value, name) for value in given]
+        if not isinstance(numbers, Sequence):
+            return [self._exact(numbers, name) / self._chunks] * virtual
+        exact = [self._exact(value, name) for value in numbers]
         if len(exact) == virtual:
             return exact
         if len(exact) == self._stages:

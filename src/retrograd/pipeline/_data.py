@@ -1,4 +1,4 @@
-"""Where micro-batches come from."""
+"""Reading micro-batches from an iterator, with separate random numbers for data and layers."""
 
 from __future__ import annotations
 

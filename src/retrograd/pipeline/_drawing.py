@@ -121,13 +121,13 @@ def _row_names(stages: int) -> list[str]:
 
 def _cells(events: Sequence[Event], units: int, unit: int, size: int) -> str:
     row = [IDLE.letter.ljust(size)] * units
-    several = any(event.chunk > 0 for event in events)
+    has_chunks = any(event.chunk > 0 for event in events)
     for start, end, kind, microbatch, chunk in events:
         letter = look_of(kind).letter
         if size == 1:
             row[start // unit : end // unit] = [letter] * ((end - start) // unit)
         elif end > start:
-            which = chr(ord("a") + chunk % 26) if several else ""
+            which = chr(ord("a") + chunk % 26) if has_chunks else ""
             label = f"{letter}{microbatch}{which}"
             width = size * ((end - start) // unit)
             fill = " " if width <= size else "─"
@@ -267,13 +267,13 @@ def _shortest(timeline: Timeline) -> int:
 def _boxes(
     events: Sequence[Event], left: float, y: float, scale: float, height: float
 ) -> Iterator[Box | Label]:
-    several = max((event.chunk for event in events), default=0)
+    last_chunk = max((event.chunk for event in events), default=0)
     for start, end, kind, microbatch, chunk in events:
         x, width = left + start * scale, (end - start) * scale
         if width <= 0:
             continue
         look = look_of(kind)
-        colour = _tinted(look.colour, chunk / (several + 1) if several else 0)
+        colour = _tinted(look.colour, chunk / (last_chunk + 1) if last_chunk else 0)
         gap = min(0.6, width / 5)
         yield Box(x + gap / 2, y, width - gap, height, colour)
         size = 10.0 if height >= 16 else 8.5

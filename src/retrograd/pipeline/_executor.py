@@ -1,4 +1,4 @@
-"""Runs the instructions of a schedule, one after the other: each kind of them is a short method."""
+"""Runs the instructions of a schedule: a short method for each kind."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from retrograd.pipeline._values import taken_apart
 
 @dataclass
 class Batch:
-    """What a batch is run with, and what comes out of it on this rank."""
+    """The inputs and results of a batch on this rank."""
 
     step: int
     item: Callable[[int], Any]  # inputs and targets of a micro-batch

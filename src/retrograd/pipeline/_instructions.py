@@ -1,4 +1,4 @@
-"""What a stage of a pipeline is told to do, one instruction after the other."""
+"""The instructions of a pipeline stage."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import NamedTuple, Protocol
 
 
 class Kind(IntEnum):
-    """What an instruction asks for. Receives and sends of a kind come in pairs.
+    """The kind of an instruction. Every send has a matching receive.
 
     Example:
         >>> str(Kind.SEND_ACTIVATION)
@@ -44,7 +44,7 @@ PASSES = BACKWARDS | {Kind.FORWARD}
 
 
 class Instruction(NamedTuple):
-    """One thing to do, for one micro-batch, on one of the chunks that a rank holds.
+    """One instruction: a pass, a send or a receive, for one micro-batch and one chunk.
 
     A rank of a pipeline of ``p`` stages holds one chunk of the model, or several where they are
     interleaved. The chunks of all ranks in the order of the model are *virtual stages*: chunk
@@ -105,4 +105,5 @@ class Program(Protocol):
 
 
 class ScheduleError(ValueError):
-    """A list of instructions that no pipeline can run, or that trains something else."""
+    """A list of instructions that cannot run, or does not train every micro-batch on every
+    stage."""

@@ -83,9 +83,9 @@ def named_layers(given: Any) -> list[Named]:
 
 def _example_of_a_list(module: nn.Module) -> str:
     """An example of a list of layers of a module, for an error message."""
-    several = (nn.Sequential, nn.ModuleList)
+    containers = (nn.Sequential, nn.ModuleList)
     parts = [
-        f"*model.{name}" if isinstance(child, several) else f"model.{name}"
+        f"*model.{name}" if isinstance(child, containers) else f"model.{name}"
         for name, child in module.named_children()
     ]
     return f"[{', '.join(parts)}]" if parts else "[nn.Linear(2, 4), nn.ReLU(), nn.Linear(4, 1)]"
@@ -104,7 +104,7 @@ def parameters_of(layer: Any) -> dict[str, Any]:
 
 
 def call(layer: Callable[..., Any], value: Any, skipped: Iterable[Any] = ()) -> Any:
-    """Call a layer with the result of the layer before it and with what skips to it."""
+    """Call a layer with the result of the previous layer and its skip connections."""
     return layer(value, *skipped)
 
 

@@ -1,4 +1,4 @@
-"""Where to cut a model: contiguous parts whose largest is as small as it can be."""
+"""Partitioning a model into contiguous parts, minimizing the largest."""
 
 from __future__ import annotations
 
@@ -64,8 +64,7 @@ def boundaries_of(
     how: Partition, layers: Sequence[Named], parts: int, skips: Sequence[tuple[int, int]],
     example: Any,
 ) -> list[int]:  # fmt: skip
-    """The boundaries of the virtual stages of a model, by the name of a way to choose them, or as
-    they were given."""
+    """The boundaries of the virtual stages of a model, by a partition method or as given."""
     if not isinstance(how, str):
         return _checked(how, len(layers), parts)
     if len(layers) < parts:
@@ -91,17 +90,17 @@ def boundaries_of(
     )
 
 
-def _checked(given: Sequence[int], layers: int, parts: int) -> list[int]:
+def _checked(cuts: Sequence[int], layers: int, parts: int) -> list[int]:
     """Boundaries as a user gave them: with both ends, or only those between stages."""
-    inner = [b for b in given if 0 < b < layers]
+    inner = [b for b in cuts if 0 < b < layers]
     complete = [0, *inner, layers]
-    if list(given) not in (inner, complete) or inner != sorted(set(inner)):
+    if list(cuts) not in (inner, complete) or inner != sorted(set(inner)):
         raise ValueError(
-            f"boundaries must be layers in ascending order from 0 to {layers}, not {list(given)}"
+            f"boundaries must be layers in ascending order from 0 to {layers}, not {list(cuts)}"
         )
     if len(inner) != parts - 1:
         raise ValueError(
-            f"{list(given)} cuts {layers} layers into {len(inner) + 1} parts, but there are "
+            f"{list(cuts)} cuts {layers} layers into {len(inner) + 1} parts, but there are "
             f"{parts} stages (with chunks, stages × chunks)"
         )
     return complete
@@ -132,8 +131,8 @@ def profile(
     result: list[float] = []
     values = {-1: example}
     needed_later = [{i for i, j in skips if j > at} for at in range(len(layers))]
-    for number, given in enumerate(layers):
-        layer = given[1] if isinstance(given, tuple) else given
+    for number, layer_or_lazy in enumerate(layers):
+        layer = layer_or_lazy[1] if isinstance(layer_or_lazy, tuple) else layer_or_lazy
         inputs = [values[number - 1], *(values[i] for i, j in skips if j == number)]
         output, seconds = _timed(built(layer, number, 0), inputs, rounds)
         result.append(seconds)
@@ -150,10 +149,10 @@ def _timed(layer: Callable[..., Any], inputs: list[Any], rounds: int) -> tuple[A
     shortest, output = float("inf"), None
     try:
         for _ in range(rounds):
-            given = mapped(_as_a_result, inputs)
+            leaf_inputs = mapped(_as_a_result, inputs)
             start = time.perf_counter()
             with torch.enable_grad():
-                output = call(layer, given[0], given[1:])
+                output = call(layer, leaf_inputs[0], leaf_inputs[1:])
             roots = [x for x in tensors_of(output) if x.requires_grad]
             if roots:
                 torch.autograd.backward(roots, [torch.ones_like(x) for x in roots])

@@ -26,7 +26,7 @@ TRAIN, EVALUATE = 1, 2
 
 
 class Pipeline:
-    """A model that is cut into stages, each on a rank of its own.
+    """A model that is split into stages, each on its own rank.
 
     Every rank makes the same ``Pipeline``, with the same arguments, and calls the same methods.
     A rank keeps only the layers of its own stage.
@@ -204,12 +204,12 @@ class Pipeline:
         if self.optimizer is None:
             return
         own = {id(p) for p in self.parameters()}
-        given = [p for group in self.optimizer.param_groups for p in group["params"]]
-        others = sum(id(p) not in own for p in given)
+        params = [p for group in self.optimizer.param_groups for p in group["params"]]
+        others = sum(id(p) not in own for p in params)
         if others:
             raise ValueError(
-                f"the optimizer of rank {self.grid.rank} has {others} parameters (of {len(given)}) "
-                f"that are not in stage {self.stage}. Make it of those that the function is given: "
+                f"the optimizer of rank {self.grid.rank} has {others} parameters (of {len(params)})"
+                f" that are not in stage {self.stage}. Use the parameters passed to the function: "
                 "optimizer=lambda parameters: optim.Adam(parameters)"
             )
 
@@ -218,7 +218,7 @@ class Pipeline:
         path, _, last = name.rpartition(".")
         target = self.module.get_submodule(path)
         if getattr(target, last).shape != parameter.shape:
-            raise ValueError(f"tied: {name!r} has another shape than what it is tied to")
+            raise ValueError(f"tied: {name!r} has another shape than the parameter it is tied to")
         setattr(target, last, parameter)
 
     def _passes(self) -> dict[int, int]:

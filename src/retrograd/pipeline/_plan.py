@@ -26,7 +26,7 @@ REPEATABLE = 60_000  # and of one that is run several times
 
 
 class Row(NamedTuple):
-    """A schedule, and what it costs."""
+    """A schedule and its cost."""
 
     label: str
     timeline: Timeline

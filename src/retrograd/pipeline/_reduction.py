@@ -23,7 +23,7 @@ class Bucket:
         self.work: Any = None
 
     def start(self) -> None:
-        """Start to reduce what has been computed."""
+        """Start to reduce the gradients computed so far."""
         total = sum(p.numel() for p in self.parameters)
         count = len(self.parameters)
         self.flat = torch.zeros(total + count, dtype=self.parameters[0].dtype)
@@ -104,7 +104,7 @@ class Reducer:
                 bucket.work.is_completed()
 
     def finish(self) -> None:
-        """Reduce what is left, and wait for all reductions."""
+        """Reduce the remaining gradients, and wait for all reductions."""
         self.left = {}
         for bucket in (*self.buckets[self.started :], *self.ties):
             bucket.start()

@@ -1,4 +1,4 @@
-"""What a training step on several devices takes: memory and traffic of each, without running it.
+"""Estimates the memory and traffic of a training step on each device of a mesh.
 
 A model is called once on the device ``meta``, which has shapes and no memory. What nodes keep for
 the backward pass is counted; all else follows from the sizes of parameters.
@@ -29,7 +29,7 @@ STATES = {"adamw": 2, "adam": 2, "momentum": 1, "sgd": 0}  # of the size of para
 
 
 class Parameter(NamedTuple):
-    """A parameter: where it is, and what happens to it."""
+    """A parameter, its location, and how it is split."""
 
     shape: tuple[int, ...]
     nbytes: int
@@ -194,7 +194,7 @@ def _own(parameters: Sequence[Parameter], devices: int, split: Any) -> Fraction:
 
 
 def table(costs: Sequence[Cost], bandwidth: Fraction | None) -> str:
-    """Strategies as lines, and what they take on each device as columns."""
+    """A table with a row for each strategy and columns for its memory and traffic per device."""
     lines = [["strategy", "parameters", "gradients", "optimizer", "gathered", "activations",
               "memory", "traffic", *(["time"] if bandwidth else [])]]  # fmt: skip
     for row in costs:

@@ -1,4 +1,4 @@
-"""What a schedule costs, and whether it can deadlock, without running it.
+"""Simulates a schedule: its cost, and whether it deadlocks.
 
 Ranks are followed one instruction at a time. What a rank may do next depends on its own clock and
 on the messages it has been sent, never on what others do at the same moment. So each rank can be
@@ -196,18 +196,18 @@ class _Simulation:
 
     def _send(self, rank: _Rank, instruction: Instruction, message: Message) -> bool:
         """Send, or return False if the rank has to wait first."""
-        here, there = rank.number, instruction.peer % self.schedule.stages
+        here, target = rank.number, instruction.peer % self.schedule.stages
         if message in self.arrivals:
             raise ScheduleError(f"rank {here} sends {_sentence(message)} twice")
         start = rank.clock
-        if here == there:
+        if here == target:
             end = start
         elif self.buffers is None:
-            end = self._transfer(start, message, (here, there))
+            end = self._transfer(start, message, (here, target))
         elif self.buffers == 0:
             return self._meet(rank, instruction, message)
         else:
-            pair = (here, there)
+            pair = (here, target)
             count, taken = self.sent.get(pair, 0), self.taken.setdefault(pair, [])
             if count >= self.buffers:
                 if len(taken) <= count - self.buffers:
@@ -235,7 +235,7 @@ class _Simulation:
 
     def _receive(self, rank: _Rank, instruction: Instruction, message: Message) -> bool:
         """Receive, or return False if the message has not been sent yet."""
-        here, there = rank.number, instruction.peer % self.schedule.stages
+        here, source = rank.number, instruction.peer % self.schedule.stages
         result = self.arrivals.pop(message, None)
         if result is None:
             sender = self.offered.pop(message, None)
@@ -243,12 +243,12 @@ class _Simulation:
                 self.awaited[message] = rank
                 return False
             start = max(sender.clock, rank.clock)
-            result = start, self._transfer(start, message, (there, here))
+            result = start, self._transfer(start, message, (source, here))
             self.handed_over[message] = result
             self.runnable.append(sender)
         self._wait(rank, instruction, *result)
-        if self.buffers and here != there:
-            pair = (there, here)
+        if self.buffers and here != source:
+            pair = (source, here)
             self.taken.setdefault(pair, []).append(rank.clock)
             crowded = self.crowded.pop(pair, None)
             if crowded is not None:

@@ -77,7 +77,7 @@ class _Enter(Function):
 
 
 def entered(leaf: Any) -> Any:
-    """The leaf as layers are given it."""
+    """The leaf as the layers receive it."""
     return _Enter.apply(leaf)
 
 

@@ -1,4 +1,4 @@
-"""What a pipeline counts while it runs."""
+"""Statistics of a running pipeline."""
 
 from __future__ import annotations
 
@@ -8,8 +8,7 @@ from dataclasses import dataclass, fields
 
 @dataclass
 class Stats:
-    """Where the time of a rank goes, and what it holds, since the pipeline was made or the last
-    ``reset``. Seconds are of this rank alone.
+    """Time and memory of this rank, since the pipeline was created or the last ``reset``.
 
     Args:
         batches: batches done.
@@ -48,8 +47,7 @@ class Stats:
 
     @property
     def bubble(self) -> float:
-        """The time in which the rank waited for other stages, as a part of all other time: what
-        simulations call the bubble."""
+        """The time this rank waited for other stages, as a fraction of all other time."""
         busy = self.seconds - self.waiting
         return self.waiting / busy if busy > 0 else 0.0
 

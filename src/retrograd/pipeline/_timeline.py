@@ -43,7 +43,7 @@ class Event(NamedTuple):
 
 
 class Timeline:
-    """The course of a schedule, with its length, bubble and peaks.
+    """The simulated run of a schedule: its events, time, bubble and peak memory.
 
     Results are exact, whole numbers or fractions, unless a cost was a float. ``simulate`` makes it.
 
@@ -72,7 +72,7 @@ class Timeline:
         self.length = max(ends)  #: in ticks
 
     def events(self, rank: int) -> Iterator[Event]:
-        """What a rank does, with times in the unit of the costs.
+        """The events of a rank, with times in the unit of the costs.
 
         Args:
             rank: the rank.
@@ -85,17 +85,17 @@ class Timeline:
 
     @property
     def time(self) -> Number:
-        """When the last rank is done."""
+        """The time at which the last rank finishes."""
         return self._time(self.length)
 
     @property
     def ideal(self) -> Number:
-        """The time it would take if no rank ever waited: the mean of what ranks work."""
+        """The time if no rank ever waited: the mean busy time of the ranks."""
         return self._costs.number(self._costs.tick * sum(self._worked) / self.schedule.stages)
 
     @property
     def bubble(self) -> Number:
-        """The time that ranks spend waiting, as a part of the time they spend working.
+        """The time that ranks spend waiting, as a fraction of the time they work.
 
         This is the figure of the papers, (p - 1) / m for 1F1B. It is not bounded by one.
         """
@@ -115,7 +115,7 @@ class Timeline:
 
     @property
     def exposed_communication(self) -> tuple[Number, ...]:
-        """How long each rank does nothing but wait for a message that is on its way."""
+        """How long each rank waits for messages in transit."""
         return tuple(
             self._time(sum(e.end - e.start for e in events if e.kind not in PASSES))
             for events in self.ticks

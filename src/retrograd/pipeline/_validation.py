@@ -1,4 +1,4 @@
-"""Whether a schedule trains what it should: every micro-batch, on every part of the model, once."""
+"""Checks that a schedule runs every micro-batch on every part of the model once."""
 
 from __future__ import annotations
 

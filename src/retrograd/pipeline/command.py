@@ -92,7 +92,7 @@ def add_to(commands: Any) -> None:
 
 
 def _incomplete(options: argparse.Namespace) -> int:
-    raise UserError("say what to do with the pipeline: retrograd pipeline plan --help")
+    raise UserError("specify a command: retrograd pipeline plan --help")
 
 
 def _positive(text: str) -> int:

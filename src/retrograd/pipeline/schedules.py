@@ -1,4 +1,4 @@
-"""Schedules: in which order each stage of a pipeline does its forward and backward passes.
+"""Schedules: the order in which each stage runs its forward and backward passes.
 
 A schedule is data. It is independent of processes, tensors and messages, so it can be printed,
 checked, simulated and compared; a pipeline runs the same instructions. A schedule defines only the

@@ -69,15 +69,15 @@ def add_to(commands: Any) -> None:
     add("--optimizer", type=str.lower, choices=OPTIMIZERS, default="adamw", metavar="NAME",
         help=f"{', '.join(OPTIMIZERS)} (default: adamw)")
     add("--memory-gb", type=_cost, metavar="GB",
-        help="memory of a device: say which strategies fit")
+        help="memory of a device: show which strategies fit")
     add("--bandwidth-gb", type=_cost, metavar="GB",
-        help="what a device sends in a second: say how long the traffic takes")
+        help="what a device sends per second: show how long the traffic takes")
     plan.set_defaults(run=run)
 # fmt: on
 
 
 def _incomplete(options: argparse.Namespace) -> int:
-    raise UserError("say what to do with the devices: retrograd shard plan --help")
+    raise UserError("specify a command: retrograd shard plan --help")
 
 
 def run(options: argparse.Namespace) -> int:

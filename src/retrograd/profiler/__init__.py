@@ -1,4 +1,4 @@
-"""``torch.profiler``: where the time and the memory of a program go.
+"""``torch.profiler``: measures the time and memory of a program.
 
 ``profile`` measures a block, ``record_function`` names a part of it. Nothing is measured, and
 nothing costs anything, outside of such a block.
@@ -29,7 +29,7 @@ __getattr__, __dir__ = later(__name__, ["profiler"], {
 
 
 def kineto_available() -> bool:
-    """Whether PyTorch's tracing library is there: False."""
+    """Whether PyTorch's tracing library is available: False."""
     return False
 
 

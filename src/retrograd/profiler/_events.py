@@ -128,7 +128,7 @@ class FunctionEvent(_Measured):
         self.add_self(event)
 
     def add_self(self, event: Event) -> None:
-        """Adds what an event took by itself.
+        """Adds the self time and memory of an event.
 
         Args:
             event: the event.
@@ -148,7 +148,7 @@ class FunctionEvent(_Measured):
 
 
 class FunctionEventAvg(_Measured):
-    """Events of one name, added up."""
+    """The sums over all events of one name."""
 
     def __init__(self, key: str = "") -> None:
         self.key = key
@@ -186,7 +186,7 @@ class FunctionEventAvg(_Measured):
 
 
 class EventList(list[Any]):
-    """Events or averages, which ``table`` shows.
+    """A list of events or averages.
 
     Args:
         events: the events.

@@ -1,4 +1,4 @@
-"""Where time and memory went: every nanosecond belongs to one event, or to the profiler itself.
+"""Assigns every nanosecond and byte to one event, or to the profiler itself.
 
 An event is something that was begun and ended: an operation, a node of a backward pass, a call of a
 Module, a range that the user named. Events are inside each other. The time between two readings of
@@ -53,7 +53,7 @@ def allocated() -> int:
 
 
 class Ledger:
-    """The events of one recording. The first stands for all that happens outside of others."""
+    """The events of one recording. The first represents the time outside of all others."""
 
     def __init__(self, memory: bool) -> None:
         self.memory = memory
@@ -77,8 +77,8 @@ class Ledger:
         return self.root.held - self.begun_bytes
 
     def pause(self) -> Event:
-        """Account for what has happened; what follows is the profiler's own. Returns the innermost
-        open event."""
+        """Account for the time so far; what follows is the profiler's own time. Returns the
+        innermost open event."""
         now = clock()
         top = self.open[-1]
         top.self_ns += now - self._clock
@@ -90,7 +90,7 @@ class Ledger:
         return top
 
     def go_on(self) -> None:
-        """End what is the profiler's own."""
+        """End the profiler's own time."""
         if self.memory:
             held = allocated()
             self.own_bytes += held - self._bytes

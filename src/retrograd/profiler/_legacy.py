@@ -99,7 +99,7 @@ def _refused(name: str) -> NoReturn:
 
 
 class emit_nvtx:  # noqa: N801 - PyTorch's name
-    """Raises NotImplementedError when it is entered: there is no GPU to trace.
+    """Not supported: raises NotImplementedError when it is entered.
 
     Args:
         enabled: False to do nothing.
@@ -119,7 +119,7 @@ class emit_nvtx:  # noqa: N801 - PyTorch's name
 
 
 class emit_itt(emit_nvtx):  # noqa: N801 - PyTorch's name
-    """Raises NotImplementedError when it is entered: Intel's VTune is not told of events.
+    """Not supported: raises NotImplementedError when it is entered.
 
     Args:
         enabled: False to do nothing.
@@ -128,7 +128,7 @@ class emit_itt(emit_nvtx):  # noqa: N801 - PyTorch's name
 
 
 def load_nvprof(path: str) -> NoReturn:
-    """Raises NotImplementedError: there are no traces of NVIDIA's tools.
+    """Not supported: raises NotImplementedError.
 
     Args:
         path: the trace.

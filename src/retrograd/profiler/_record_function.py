@@ -17,7 +17,7 @@ RECORDERS: dict[int, list[Recorder]] = {}
 
 
 class record_function:  # noqa: N801 - PyTorch's name
-    """Name a block, or a function as a decorator, in what a profiler records.
+    """Labels a block, or a function as a decorator, in the records of a profiler.
 
     Without a profiler it does nothing.
 

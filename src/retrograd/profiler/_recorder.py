@@ -1,4 +1,4 @@
-"""Sees what a thread does: operations, writes, custom Functions, passes, Modules, optimizers.
+"""Observes what a thread does: operations, writes, custom Functions, passes, Modules, optimizers.
 
 Everything here is told by what exists for others: the interceptor that the general path of calling
 operations asks first, the ``observer`` of the thread, the observer of a backward pass, and the
@@ -33,7 +33,7 @@ ALL_LEVELS = 1 << 62  # more than the number of any transform
 
 
 class Recorder:
-    """Writes down in a ledger what happens in one thread, while ``recording``."""
+    """Records the events of one thread in a ledger, while ``recording``."""
 
     def __init__(self, shapes: bool = False, memory: bool = False, stacks: bool = False) -> None:
         self.shapes, self.memory, self.stacks = shapes, memory, stacks
@@ -282,7 +282,7 @@ class Recorder:
 
 
 class PassWatcher:
-    """Is told of the nodes of a pass, for the recorder and for who else observes the pass."""
+    """Observes the nodes of a pass for the recorder, and forwards to any other observer."""
 
     def __init__(self, recorder: Recorder, other: Any) -> None:
         self._recorder, self._other = recorder, other

@@ -1,4 +1,4 @@
-"""What a profile adds up to, by operation, source line or Module."""
+"""Sums a profile by operation, source line or Module."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Text tables of events, and of what they add up to by operation, line or Module."""
+"""Text tables of events, and of their sums by operation, line or Module."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``retrograd profile``: run a script, measure it, and write a page about where time went."""
+"""``retrograd profile``: run a script, measure it, and write a page of the results."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def _count(text: str) -> int:
 def run(options: argparse.Namespace) -> int:
     """Run a script under a profiler. The exit code is the script's."""
     if not options.words:
-        raise UserError("say which script to run: retrograd profile program.py")
+        raise UserError("specify a script: retrograd profile program.py")
     arguments = options_after(options, _add_options, "retrograd profile")
     script = Path(options.words[0]).absolute()  # it may go to another folder
     code = compiled(script)
@@ -79,7 +79,7 @@ def run(options: argparse.Namespace) -> int:
         _write(prof, script.name, out, trace, options.rows)
     elif exit_code == 0:
         raise UserError(
-            "the script called no operation, so there is no page; does it import retrograd (or "
+            "the script called no operation, so no page was written; does it import retrograd (or "
             "torch, with --as-torch)?"
         )
     else:

@@ -249,11 +249,11 @@ class profile(Scope):  # noqa: N801 - PyTorch's name
             self._ready()
 
     def start(self) -> None:
-        """Begins, where a ``with`` statement does not fit."""
+        """Starts the profiler, as entering its ``with`` block does."""
         self.__enter__()
 
     def stop(self) -> None:
-        """Ends what ``start`` began."""
+        """Stops the profiler."""
         if not self._begun:
             raise AssertionError("Profiler must be initialized before stopping trace")
         if self._held:
@@ -262,7 +262,7 @@ class profile(Scope):  # noqa: N801 - PyTorch's name
             self._finish()
 
     def step(self) -> None:
-        """Says that a step is over and the next one begins."""
+        """Marks the end of a step and the start of the next."""
         self._end_step()
         before = self.current_action
         following = self.schedule(self.step_num + 1)
@@ -358,7 +358,7 @@ class profile(Scope):  # noqa: N801 - PyTorch's name
         return self.events().key_averages(group_by_input_shape, group_by_stack_n)
 
     def summary(self, by: str = "line") -> Summary:
-        """Adds up times and bytes, forward and backward told apart.
+        """Sums times and bytes, separately for forward and backward.
 
         Args:
             by: "operation", "line" or "module".

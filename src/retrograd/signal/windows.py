@@ -75,7 +75,7 @@ def _steps(M: int, sym: bool, start: float, step: float, dtype: Any) -> Tensor: 
     return linspace(start, start + (M - 1) * step, M, dtype=dtype)
 
 
-@_window("Exponential decay on both sides of a center.",
+@_window("The exponential window: exponential decay on both sides of a center.",
          "    center: The center. The default is the middle; none if not symmetric.\n"
          "    tau: How many elements it takes to decay to 1/e.\n")  # fmt: skip
 def exponential(M: int, sym: bool, dtype: Any, center: Any = None, tau: float = 1.0) -> Tensor:  # noqa: N803
@@ -89,13 +89,13 @@ def exponential(M: int, sym: bool, dtype: Any, center: Any = None, tau: float = 
     return (-k.abs()).exp()
 
 
-@_window("Half a period of a sine.")
+@_window("The cosine window: half a period of a sine.")
 def cosine(M: int, sym: bool, dtype: Any) -> Tensor:  # noqa: N803
     constant = math.pi / (M + 1 if not sym and M > 1 else M)
     return _steps(M, sym, 0.5 * constant, constant, dtype).sin()
 
 
-@_window("A bell curve.", "    std: The standard deviation, in elements.\n")
+@_window("The Gaussian window.", "    std: The standard deviation, in elements.\n")
 def gaussian(M: int, sym: bool, dtype: Any, std: float = 1.0) -> Tensor:  # noqa: N803
     if std <= 0:
         raise ValueError(f"Standard deviation must be positive, got: {std} instead.")

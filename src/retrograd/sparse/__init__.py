@@ -1,4 +1,4 @@
-"""``torch.sparse``: tensors of which only some entries are stored.
+"""``torch.sparse``: sparse tensors.
 
 A sparse tensor is the indices of its entries, which are fixed, and their values, which are a
 Tensor. Products with dense matrices, solutions of systems of equations and arithmetic are
@@ -127,7 +127,7 @@ def sampled_addmm(
         >>> torch.sparse.sampled_addmm(a, torch.ones(2, 3), torch.ones(3, 2)).values()
         tensor([4., 4.])
     """
-    *batch, rows, columns = (wrap(row) for row in input._places)
+    *batch, rows, columns = (wrap(row) for row in input._index_array)
     products = (mat1[*batch, rows] * mat2.mT[*batch, columns]).sum(-1)
     return input._with(beta * input._entries + alpha * products)
 
@@ -214,5 +214,5 @@ def spsolve(sparse: SparseTensor, right: Tensor) -> Tensor:
     if sparse.dtype != right.dtype:
         raise RuntimeError(f"spsolve: expected one dtype, got {sparse.dtype} and {right.dtype}")
     columns = right if right.ndim == 2 else right[:, None]
-    found: Tensor = Solution.apply(sparse._entries, columns, structure)
-    return found if right.ndim == 2 else found[:, 0]
+    solution: Tensor = Solution.apply(sparse._entries, columns, structure)
+    return solution if right.ndim == 2 else solution[:, 0]

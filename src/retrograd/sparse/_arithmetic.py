@@ -16,7 +16,7 @@ from retrograd.sparse._layouts import BLOCKED, sparse_coo, sparse_csr
 from retrograd.sparse._products import Product, Stored, WholeProduct
 from retrograd.tensor._tensor import Tensor
 
-Made = TypeVar("Made", bound="Arithmetic")
+SparseT = TypeVar("SparseT", bound="Arithmetic")
 
 
 def _own(method: Callable[..., Any]) -> Any:
@@ -33,7 +33,7 @@ class Arithmetic:
 
     # What ``SparseTensor`` has.
     layout: Any
-    _places: Any
+    _index_array: Any
     _entries: Any
     _made: Callable[..., Any]
     _with: Callable[..., Any]
@@ -61,11 +61,11 @@ class Arithmetic:
         if a.layout != b.layout or (a._block and a._block != b._block):
             return a.to_sparse().add(b.to_sparse(), alpha=alpha)._in_layout_of(a)
         more = b._entries if isinstance(alpha, int) and alpha == 1 else b._entries * alpha
-        if arrays.sparse.same(a._places, b._places):
+        if arrays.sparse.same(a._index_array, b._index_array):
             return derived(a._with(a._entries + more), lambda x, y: x + y * alpha, a, b)
         if a.layout != sparse_coo:
             return a.to_sparse().add(b.to_sparse(), alpha=alpha)._in_layout_of(a)
-        both = a._made(arrays.concatenate((a._places, b._places), 1),
+        both = a._made(arrays.concatenate((a._index_array, b._index_array), 1),
                        cat([a._entries, more], dim=0), a.shape)  # fmt: skip
         both = both.coalesce() if a._coalesced and b._coalesced else both
         return derived(both, lambda x, y: x + y * alpha, a, b)
@@ -89,9 +89,9 @@ class Arithmetic:
         ):
             values = self._entries if isinstance(alpha, int) and alpha == 1 else (
                 self._entries * alpha)  # fmt: skip
-            if len(self._places) == 1:
-                return dense.index_add_(0, wrap(self._places[0]), values)
-            return dense.index_put_(tuple(map(wrap, self._places)), values, accumulate=True)
+            if len(self._index_array) == 1:
+                return dense.index_add_(0, wrap(self._index_array[0]), values)
+            return dense.index_put_(tuple(map(wrap, self._index_array)), values, accumulate=True)
         return dense.add_(self.to_dense(masked_grad=False), alpha=alpha)
 
     def mul(self: Any, other: Any) -> Any:
@@ -101,15 +101,15 @@ class Arithmetic:
             if a.layout != b.layout or a._block != b._block:
                 return a.to_sparse().mul(b.to_sparse())._in_layout_of(a)
             of_a, of_b = arrays.sparse.pairs(*[
-                arrays.sparse.flat(x._places, x._sizes) for x in (a, b)
+                arrays.sparse.flat(x._index_array, x._sizes) for x in (a, b)
             ])  # fmt: skip
             values = a._entries[wrap(of_a)] * b._entries[wrap(of_b)]
-            made = self._made(a._places[:, of_a], values, self.shape, True, self.layout)
+            made = self._made(a._index_array[:, of_a], values, self.shape, True, self.layout)
             return derived(made, operator.mul, a, b)
         if isinstance(other, Tensor) and other.ndim:
             if self._block:
                 return self.to_sparse().mul(other)._in_layout_of(self)
-            made = self._with(self._entries * taken(other.expand(self.shape), self._places))
+            made = self._with(self._entries * taken(other.expand(self.shape), self._index_array))
         else:
             made = self._with(self._entries * other)
         return derived(made, lambda x: x * other, self)
@@ -159,16 +159,16 @@ class Arithmetic:
         if self.layout in BLOCKED:
             return self.to_sparse()._masked_sum(dim, dtype)
         dims = sorted({d % self.ndim for d in (dim if isinstance(dim, (tuple, list)) else (dim,))})
-        rank = len(self._places)
+        rank = len(self._index_array)
         inside = [d - rank + 1 for d in dims if d >= rank]
         values = values.sum(inside) if inside else values
         shape = [n for d, n in enumerate(self.shape) if d not in dims]
-        kept = [d for d in range(rank) if d not in dims]
-        if not kept:
+        kept_dims = [d for d in range(rank) if d not in dims]
+        if not kept_dims:
             return values.sum(0)
-        places = self._places[kept]
-        whole = len(kept) == rank
-        return self._made(places, values, shape, whole and self._coalesced).coalesce()
+        indices = self._index_array[kept_dims]
+        whole = len(kept_dims) == rank
+        return self._made(indices, values, shape, whole and self._coalesced).coalesce()
 
     def softmax(self: Any, dim: int, dtype: Any = None) -> Any:
         """The softmax of the entries along a dimension, as if all others were minus infinity."""
@@ -183,7 +183,8 @@ class Arithmetic:
             return whole._with(values.log_softmax(dim - self.sparse_dim() + 1))
         others = [d for d in range(self.sparse_dim()) if d != dim]
         sizes = tuple(self.shape[d] for d in others)
-        numbers, which = arrays.sparse.distinct(arrays.sparse.flat(whole._places[others], sizes))
+        flat = arrays.sparse.flat(whole._index_array[others], sizes)
+        numbers, which = arrays.sparse.distinct(flat)
         at, least = wrap(which), values.detach().new_full((), -math.inf)
         top = least.expand(len(numbers), *values.shape[1:]).index_reduce(
             0, at, values.detach(), "amax"
@@ -202,8 +203,8 @@ class Arithmetic:
         _check_product(entries, other)
         columns = other if other.ndim == 2 else other[:, None]
         stored = Stored(entries._structure, arrays.asarray(entries._entries.detach()._array()))
-        found: Tensor = WholeProduct.apply(self._whole(), columns, stored)
-        return found if other.ndim == 2 else found[:, 0]
+        product: Tensor = WholeProduct.apply(self._whole(), columns, stored)
+        return product if other.ndim == 2 else product[:, 0]
 
     mv = matmul = mm
 
@@ -215,27 +216,27 @@ class Arithmetic:
             return self._times_sparse(other, masked)
         _check_product(self, other)
         columns = other if other.ndim == 2 else other[:, None]
-        found: Tensor = Product.apply(self._entries, columns, self._structure)
-        return found if other.ndim == 2 else found[:, 0]
+        product: Tensor = Product.apply(self._entries, columns, self._structure)
+        return product if other.ndim == 2 else product[:, 0]
 
     def _times_sparse(self: Any, other: Any, masked: bool) -> Any:
-        (rows, inner), (same, columns) = self._places, other.to_sparse()._places
+        (rows, inner), (same, columns) = self._index_array, other.to_sparse()._index_array
         of_a, of_b = arrays.sparse.pairs(inner, same)
-        places = arrays.stack((rows[of_a], columns[of_b]))
+        indices = arrays.stack((rows[of_a], columns[of_b]))
         values = self._entries[wrap(of_a)] * other.to_sparse()._entries[wrap(of_b)]
-        found = self._made(places, values, (self.shape[0], other.shape[1])).coalesce()
+        product = self._made(indices, values, (self.shape[0], other.shape[1])).coalesce()
         if not masked:
-            found = derived(found, operator.matmul, self, other)
-            if found._whole is not None:  # the gradient of an entry leads to all of a row
-                found._entries = taken(found._whole(), found._places)
-        return found if self.layout == sparse_coo else found.to_sparse(layout=sparse_csr)
+            product = derived(product, operator.matmul, self, other)
+            if product._whole is not None:  # the gradient of an entry leads to all of a row
+                product._entries = taken(product._whole(), product._index_array)
+        return product if self.layout == sparse_coo else product.to_sparse(layout=sparse_csr)
 
     def bmm(self: Any, mat2: Tensor) -> Tensor:
         """The products of the matrices of two batches."""
         if not isinstance(mat2, Tensor) or self.ndim != 3 or mat2.shape[:-2] != self.shape[:1]:
-            found = type(mat2).__name__ if not isinstance(mat2, Tensor) else list(mat2.shape)
+            got = type(mat2).__name__ if not isinstance(mat2, Tensor) else list(mat2.shape)
             raise RuntimeError(
-                f"bmm: expected batches of matrices, got {list(self.shape)} and {found}"
+                f"bmm: expected batches of matrices, got {list(self.shape)} and {got}"
             )
         parts = [self.select(0, i).mm(mat2[i]) for i in range(len(self))]
         result: Tensor = stack(parts, dim=0)
@@ -244,18 +245,18 @@ class Arithmetic:
     def __rmatmul__(self: Any, dense: Any) -> Any:
         if not isinstance(dense, Tensor):
             return NotImplemented
-        found = self.t().mm(dense.mT if dense.ndim == 2 else dense)
-        return found.mT if dense.ndim == 2 else found
+        product = self.t().mm(dense.mT if dense.ndim == 2 else dense)
+        return product.mT if dense.ndim == 2 else product
 
     def sparse_mask(self: Any, mask: Any) -> Any:
-        """The entries at the indices of another sparse tensor, zero where there is none."""
+        """The entries at the indices of another sparse tensor; zero where an entry is missing."""
         return masked(self.to_dense(), mask)
 
     @_own
     def backward(self: Any, gradient: Any = None, **options: Any) -> None:
         """Differentiates the values, given their gradient."""
-        given = gradient._entries if _is_sparse(gradient) else gradient
-        self._entries.backward(given, **options)
+        values_gradient = gradient._entries if _is_sparse(gradient) else gradient
+        self._entries.backward(values_gradient, **options)
 
     def zero_(self: Any) -> Any:
         """Removes all entries."""
@@ -288,7 +289,7 @@ class Arithmetic:
         )
 
     def _compared(self: Any, other: Any) -> Any:
-        raise NotImplementedError("sparse tensors are not compared: use x.to_dense()")
+        raise NotImplementedError("sparse tensors cannot be compared: use x.to_dense()")
 
     __eq__ = __ne__ = __lt__ = __le__ = __gt__ = __ge__ = _compared
     __hash__ = object.__hash__
@@ -305,12 +306,12 @@ class Arithmetic:
         )
         if not _is_sparse(args[0]) or method is None or name.startswith("_"):
             raise NotImplementedError(
-                f"torch.{name} is not there for sparse tensors. Use it on x.to_dense()."
+                f"torch.{name} does not support sparse tensors. Use it on x.to_dense()."
             )
         return method(*args, **named)
 
 
-def derived(made: Made, function: Callable[..., Any], *sources: Any) -> Made:
+def derived(made: SparseT, function: Callable[..., Any], *sources: Any) -> SparseT:
     """A sparse tensor that was computed from others, with the way in which its gradient leads to
     elements of dense tensors that these do not store: ``function`` of the dense forms."""
     if any([x._whole is not None for x in sources]):
@@ -322,7 +323,7 @@ def derived(made: Made, function: Callable[..., Any], *sources: Any) -> Made:
 
 def empty_like(x: Any) -> Any:
     """A sparse tensor like another one, without entries."""
-    none = arrays.zeros((len(x._places), 0), arrays.int64)
+    none = arrays.zeros((len(x._index_array), 0), arrays.int64)
     return x._made(none, x._entries.detach()[:0], x.shape, True, x.layout)
 
 
@@ -333,20 +334,20 @@ def added(values: Tensor, which: Any, count: int) -> Tensor:
     return result
 
 
-def taken(dense: Tensor, places: Any) -> Tensor:
+def taken(dense: Tensor, indices: Any) -> Tensor:
     """The elements at indices of the first dimensions."""
-    result: Tensor = dense[tuple(wrap(row) for row in places)]
+    result: Tensor = dense[tuple(wrap(row) for row in indices)]
     return result
 
 
 def masked(dense: Tensor, mask: Any) -> Any:
     """The elements of a dense tensor at the indices of a sparse one, in its layout."""
     if not mask._block:
-        return mask._with(taken(dense, mask._places))
+        return mask._with(taken(dense, mask._index_array))
     first, (rows, columns) = len(mask._batch), mask._sizes[-2:]
     apart = (rows, mask._block[0], columns, mask._block[1])
     blocks = dense.reshape(*mask._batch, *apart).transpose(first + 1, first + 2)
-    return mask._with(taken(blocks, mask._places))
+    return mask._with(taken(blocks, mask._index_array))
 
 
 def _check_product(sparse: Any, dense: Any) -> None:
@@ -365,15 +366,15 @@ def _check_product(sparse: Any, dense: Any) -> None:
 
 def joined(tensors: Sequence[Any], dim: int = 0) -> Any:
     """Sparse tensors one after the other along a sparse dimension."""
-    first, before, places = tensors[0], 0, []
+    first, before, indices = tensors[0], 0, []
     dim %= first.ndim
     for x in tensors:
-        places.append(arrays.sparse.shifted(x._places, dim, before))
+        indices.append(arrays.sparse.shifted(x._index_array, dim, before))
         before += x.shape[dim]
     shape = [*first.shape[:dim], before, *first.shape[dim + 1 :]]
     values = cat([x._entries for x in tensors], dim=0)
     ordered = dim == 0 and all(x._coalesced for x in tensors)
-    made = first._made(arrays.concatenate(places, 1), values, shape, ordered)
+    made = first._made(arrays.concatenate(indices, 1), values, shape, ordered)
     return derived(made, lambda *wholes: cat(wholes, dim=dim), *tensors)
 
 

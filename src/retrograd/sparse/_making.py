@@ -1,4 +1,4 @@
-"""Functions that make sparse tensors."""
+"""Functions that create sparse tensors."""
 
 from __future__ import annotations
 
@@ -61,29 +61,29 @@ def sparse_coo_tensor(
     """
     if values is None:
         size = tuple(indices if size is None else size)
-        places, values = arrays.zeros((len(size), 0), arrays.int64), []
+        index_array, values = arrays.zeros((len(size), 0), arrays.int64), []
     else:
-        places = _integers(indices)
+        index_array = _integers(indices)
     entries = _values(values, dtype, device, requires_grad)
-    if places.ndim != 2:
-        raise RuntimeError(f"indices must be sparse_dim x nnz, but got: {list(places.shape)}")
-    if not entries.ndim or places.shape[1] != len(entries):
+    if index_array.ndim != 2:
+        raise RuntimeError(f"indices must be sparse_dim x nnz, but got: {list(index_array.shape)}")
+    if not entries.ndim or index_array.shape[1] != len(entries):
         raise RuntimeError(
             "indices and values must have same nnz, but got nnz from indices: "
-            f"{places.shape[1]}, nnz from values: {len(entries) if entries.ndim else 1}"
+            f"{index_array.shape[1]}, nnz from values: {len(entries) if entries.ndim else 1}"
         )
     if size is None:
-        size = (*[int(row.max(initial=-1)) + 1 for row in places], *entries.shape[1:])
+        size = (*[int(row.max(initial=-1)) + 1 for row in index_array], *entries.shape[1:])
     size = tuple(int(n) for n in size)
-    _check_dims(len(places), entries, size)
-    _check_places(places, size)
+    _check_dims(len(index_array), entries, size)
+    _check_indices(index_array, size)
     if is_coalesced and not arrays.sparse.is_rising(
-        arrays.sparse.flat(places, size[: len(places)])
+        arrays.sparse.flat(index_array, size[: len(index_array)])
     ):
         raise RuntimeError(
             "cannot set is_coalesced to true if indices correspond to uncoalesced COO tensor"
         )
-    return SparseTensor(places, entries, size, bool(is_coalesced), leaf=requires_grad)
+    return SparseTensor(index_array, entries, size, bool(is_coalesced), leaf=requires_grad)
 
 
 def of_rows(rows: Any, values: Any, shape: Any) -> SparseTensor:
@@ -119,10 +119,10 @@ def _check_dims(count: int, entries: Tensor, size: tuple[int, ...]) -> None:
         )
 
 
-def _check_places(places: Any, size: tuple[int, ...]) -> None:
-    if math.prod(size[: len(places)]) >= 1 << 63:
+def _check_indices(indices: Any, size: tuple[int, ...]) -> None:
+    if math.prod(size[: len(indices)]) >= 1 << 63:
         raise RuntimeError(f"numel: integer multiplication overflow for the size {list(size)}")
-    for d, row in enumerate(places):
+    for d, row in enumerate(indices):
         if len(row) and row.min() < 0:
             raise RuntimeError(f"found negative index {row.min()} for dim {d}")
         if len(row) and row.max() >= size[d]:
@@ -193,11 +193,11 @@ def sparse_compressed_tensor(
         raise RuntimeError(f"{name}: values of the shape {list(entries.shape)} do not fit {size}")
     matrix = size[first : first + 2]
     _check_compressed(name, layout, starts, others, matrix, block)
-    places = arrays.sparse.decompressed(starts, others, dim)
-    _check_places(places, (*batch, *(n // b for n, b in zip(matrix, block, strict=True))))
+    indices = arrays.sparse.decompressed(starts, others, dim)
+    _check_indices(indices, (*batch, *(n // b for n, b in zip(matrix, block, strict=True))))
     entries = entries.flatten(0, first) if first else entries
     entries = entries.detach().requires_grad_() if requires_grad else entries
-    return SparseTensor(places, entries, size, True, layout, leaf=requires_grad)
+    return SparseTensor(indices, entries, size, True, layout, leaf=requires_grad)
 
 
 def _check_compressed(
@@ -313,9 +313,9 @@ def to_sparse(
             f"to_{layout.removeprefix('torch.')}: Expected product of batch dimensions to be "
             "non-zero."
         )
-    places = arrays.sparse.nonzero(arrays.asarray(x.detach()._array()), dims)
-    values = x[tuple(wrap(row) for row in places)] if dims else x[None][: places.shape[1]]
-    made = SparseTensor(places, values, x.shape, True)
+    indices = arrays.sparse.nonzero(arrays.asarray(x.detach()._array()), dims)
+    values = x[tuple(wrap(row) for row in indices)] if dims else x[None][: indices.shape[1]]
+    made = SparseTensor(indices, values, x.shape, True)
     if layout in COMPRESSED:
         made = made._to_compressed(layout, blocksize, dims - 2)
     elif layout not in (None, sparse_coo):
@@ -395,7 +395,7 @@ def like(
 
 
 def spdiags(diagonals: Tensor, offsets: Tensor, shape: Any, layout: Any = None) -> SparseTensor:
-    """A sparse matrix by its diagonals.
+    """Creates a sparse matrix from its diagonals.
 
     Args:
         diagonals: A matrix whose rows are the diagonals. Each is placed by columns: element ``j``
@@ -422,6 +422,6 @@ def spdiags(diagonals: Tensor, offsets: Tensor, shape: Any, layout: Any = None) 
         )
     if len(arrays.sparse.distinct(numbers)[0]) != len(numbers):
         raise RuntimeError("Offset tensor contains duplicate values")
-    places, taken = arrays.sparse.diagonals(numbers, rows.shape[1], (shape[0], shape[1]))
-    made = SparseTensor(places, rows[tuple(wrap(row) for row in taken)], shape)
+    indices, taken = arrays.sparse.diagonals(numbers, rows.shape[1], (shape[0], shape[1]))
+    made = SparseTensor(indices, rows[tuple(wrap(row) for row in taken)], shape)
     return made if layout is None else made.to_sparse(layout=layout)

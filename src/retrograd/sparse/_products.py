@@ -33,8 +33,8 @@ class _Batched:
         of_values, of_dense, _ = in_dims
         if of_values is None:
             wide = dense.movedim(of_dense, 1)  # (rows, batch, columns)
-            found = function.apply(values, wide.reshape(wide.shape[0], -1), structure)
-            return found.reshape(found.shape[0], info.batch_size, -1), 1
+            product = function.apply(values, wide.reshape(wide.shape[0], -1), structure)
+            return product.reshape(product.shape[0], info.batch_size, -1), 1
         entries = [
             function.apply(
                 values.select(of_values, i),
@@ -133,7 +133,7 @@ class WholeProduct(Function):
 
 
 class Solution(Function):
-    """What a sparse matrix must be multiplied by to get the right-hand side."""
+    """The solution of a linear system with a sparse matrix."""
 
     @staticmethod
     def forward(values: Tensor, right: Tensor, structure: Any) -> Tensor:

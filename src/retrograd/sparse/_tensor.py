@@ -1,4 +1,4 @@
-"""Tensors of which only some entries are stored."""
+"""``SparseTensor``: tensors that store only some of their entries."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _UNCOALESCED = "Cannot get {} on an uncoalesced tensor, please call .coalesce() 
 
 
 class NoArrayError(NotImplementedError, AttributeError):
-    """A sparse tensor was asked for the array that it does not have."""
+    """An operation needs the array of a tensor, which a sparse tensor does not have."""
 
 
 def _no_array(self: SparseTensor) -> NoReturn:
@@ -43,8 +43,8 @@ def _no_array(self: SparseTensor) -> NoReturn:
 
 
 class SparseTensor(Arithmetic, Tensor):
-    """A tensor of which only some entries are stored: their indices, which are fixed, and their
-    values, which are a Tensor. Entries may have dense dimensions of their own.
+    """A tensor that stores only some of its entries: their indices, which are fixed, and their
+    values, which are a Tensor. Entries may have dense dimensions.
 
     It is made by ``sparse_coo_tensor``, ``sparse_csr_tensor`` and the like, or by ``to_sparse``.
 
@@ -73,7 +73,7 @@ class SparseTensor(Arithmetic, Tensor):
         self, indices: Any, values: Tensor, shape: Sequence[int], coalesced: bool = False,
         layout: Layout = sparse_coo, leaf: bool = False,
     ) -> None:  # fmt: skip
-        self._places, self._entries, self._shape = indices, values, Size(shape)
+        self._index_array, self._entries, self._shape = indices, values, Size(shape)
         self._coalesced, self.layout = coalesced or indices.shape[1] < 2, layout
         self.is_sparse, self.is_sparse_csr = layout == sparse_coo, layout == sparse_csr
         self._leaf = leaf or not values.requires_grad
@@ -87,7 +87,7 @@ class SparseTensor(Arithmetic, Tensor):
     def _with(self, values: Tensor, **changed: Any) -> SparseTensor:
         """The same with other values."""
         given = {"shape": self.shape, "coalesced": self._coalesced, "layout": self.layout}
-        return SparseTensor(self._places, values, **{**given, **changed})
+        return SparseTensor(self._index_array, values, **{**given, **changed})
 
     def _become(self, other: SparseTensor) -> SparseTensor:
         """Takes on the indices and values of another, for writes in place."""
@@ -102,18 +102,19 @@ class SparseTensor(Arithmetic, Tensor):
     # -- what it is ------------------------------------------------------------------------------
 
     shape = property(lambda self: self._shape, doc="The size of each dimension.")
-    dtype = property(lambda self: self._entries.dtype, doc="That of the values.")
-    device = property(lambda self: self._entries.device, doc="That of the values.")
-    requires_grad = property(lambda self: self._entries.requires_grad, doc="Of the values.")
-    is_leaf = property(lambda self: self._leaf, doc="Whether no operation made it.")
+    dtype = property(lambda self: self._entries.dtype, doc="The dtype of the values.")
+    device = property(lambda self: self._entries.device, doc="The device of the values.")
+    requires_grad = property(lambda self: self._entries.requires_grad,
+                             doc="Whether the values require grad.")  # fmt: skip
+    is_leaf = property(lambda self: self._leaf, doc="Whether the values are a leaf.")
     grad_fn = property(lambda self: None if self.is_leaf else self._entries.grad_fn,
                        doc="The node of the values.")  # fmt: skip
-    data = property(lambda self: self.detach(), doc="The same without a history.")
+    data = property(lambda self: self.detach(), doc="The same tensor without a history.")
     ndim = property(lambda self: len(self._shape), doc="The number of dimensions.")
 
     def _gradient(self) -> SparseTensor | None:
-        found = self._entries.grad if self.is_leaf else None
-        return None if found is None else self._with(found)
+        grad = self._entries.grad if self.is_leaf else None
+        return None if grad is None else self._with(grad)
 
     grad = property(_gradient, doc="The gradient of the values of a leaf, at the same indices.")
 
@@ -127,13 +128,13 @@ class SparseTensor(Arithmetic, Tensor):
         return self._entries
 
     def requires_grad_(self, requires_grad: bool = True) -> SparseTensor:
-        """Says whether the values require grad."""
+        """Sets whether the values require grad."""
         self._entries.requires_grad_(requires_grad)
         self._leaf = self._entries.is_leaf
         return self
 
     def size(self, dim: int | None = None) -> Any:
-        """The shape, or one number of it."""
+        """The shape, or the size of one dimension."""
         return self.shape if dim is None else self.shape[dim]
 
     def dim(self) -> int:
@@ -149,11 +150,11 @@ class SparseTensor(Arithmetic, Tensor):
     @property
     def _batch(self) -> Size:
         """The sizes of the batch dimensions, which compressed layouts may have."""
-        return self._shape[: len(self._places) - 2] if self.layout in COMPRESSED else Size()
+        return self._shape[: len(self._index_array) - 2] if self.layout in COMPRESSED else Size()
 
     def sparse_dim(self) -> int:
         """The number of sparse dimensions."""
-        return len(self._places) - len(self._batch)
+        return len(self._index_array) - len(self._batch)
 
     def dense_dim(self) -> int:
         """The number of dense dimensions."""
@@ -173,7 +174,7 @@ class SparseTensor(Arithmetic, Tensor):
         return self._entries.is_complex()
 
     def is_contiguous(self, memory_format: Any = None) -> bool:
-        """Whether the elements lie in memory in row-major order, which they do not."""
+        """False: sparse tensors are not contiguous."""
         return False
 
     def element_size(self) -> int:
@@ -181,13 +182,13 @@ class SparseTensor(Arithmetic, Tensor):
         return self._entries.element_size()
 
     def _nnz(self) -> int:
-        return int(self._places.shape[1]) // max(math.prod(self._batch), 1)
+        return int(self._index_array.shape[1]) // max(math.prod(self._batch), 1)
 
     def __len__(self) -> int:
         return self._shape[0]
 
     def _indices(self) -> Tensor:
-        result: Tensor = wrap(self._places)
+        result: Tensor = wrap(self._index_array)
         return result
 
     def _values(self) -> Tensor:
@@ -217,13 +218,13 @@ class SparseTensor(Arithmetic, Tensor):
     @cached_property
     def _structure(self) -> Any:
         """The entries of a matrix, for products."""
-        if len(self._places) != 2 or self.dense_dim() or self._block:
+        if len(self._index_array) != 2 or self.dense_dim() or self._block:
             raise RuntimeError(
                 f"expected a sparse matrix, got {len(self._batch)} batch, {self.sparse_dim()} "
                 f"sparse and {self.dense_dim()} dense dimensions"
             )
         return arrays.sparse.Structure(
-            self._places[0], self._places[1], (self.shape[0], self.shape[1])
+            self._index_array[0], self._index_array[1], (self.shape[0], self.shape[1])
         )
 
     def _compressed(self, name: str, dim: int, plain: bool) -> Tensor:
@@ -235,14 +236,14 @@ class SparseTensor(Arithmetic, Tensor):
                 f"{spelled(self.layout)}"
             )
         first = len(self._batch)
-        which = self._places[first + (1 - dim if plain else dim)]
+        which = self._index_array[first + (1 - dim if plain else dim)]
         which = which.reshape(*self._batch, self._nnz())
         starts = arrays.sparse.starts
         result: Tensor = wrap(which if plain else starts(which, self._sizes[first + dim]))
         return result
 
     def crow_indices(self) -> Tensor:
-        """For each row the number of entries before it, and the number of all at the end."""
+        """The row pointers: the index of the first entry of each row, and the number of entries."""
         return self._compressed("crow_indices", 0, False)
 
     def col_indices(self) -> Tensor:
@@ -250,7 +251,8 @@ class SparseTensor(Arithmetic, Tensor):
         return self._compressed("col_indices", 0, True)
 
     def ccol_indices(self) -> Tensor:
-        """For each column the number of entries before it, and the number of all at the end."""
+        """The column pointers: the index of the first entry of each column, and the number of
+        entries."""
         return self._compressed("ccol_indices", 1, False)
 
     def row_indices(self) -> Tensor:
@@ -271,13 +273,13 @@ class SparseTensor(Arithmetic, Tensor):
         return tuple(n // b for n, b in zip(self.shape, block, strict=False))
 
     def coalesce(self) -> SparseTensor:
-        """The same tensor with entries in order, those that are repeated added up."""
+        """The same tensor with sorted entries and duplicates summed."""
         self._expect_coo("coalesce")
         if self._coalesced:
             return self
-        numbers, which = arrays.sparse.distinct(arrays.sparse.flat(self._places, self._sizes))
-        places = arrays.sparse.unflat(numbers, self._sizes)
-        made = SparseTensor(places, added(self._entries, which, len(numbers)), self.shape, True)
+        numbers, which = arrays.sparse.distinct(arrays.sparse.flat(self._index_array, self._sizes))
+        indices = arrays.sparse.unflat(numbers, self._sizes)
+        made = SparseTensor(indices, added(self._entries, which, len(numbers)), self.shape, True)
         return self._passed_on(made)
 
     def _passed_on(self, made: SparseTensor) -> SparseTensor:
@@ -286,17 +288,17 @@ class SparseTensor(Arithmetic, Tensor):
         return made
 
     def to_dense(self, dtype: Any = None, *, masked_grad: Any = None) -> Tensor:
-        """The tensor with all its elements. The gradient leads to those that are stored; with
-        ``masked_grad=False``, and if the tensor was made from a dense one, to all."""
+        """The dense tensor. Gradients flow to the stored elements; with ``masked_grad=False``, and
+        if the tensor was created from a dense one, to all elements."""
         if self._whole is not None and masked_grad is False:
             return self._whole().to(self.dtype if dtype is None else dtype, copy=True)
         values = self._entries if dtype is None else self._entries.to(dtype)
-        numbers = arrays.sparse.flat(self._places, self._sizes)
-        found = added(values, numbers, math.prod(self._sizes))
+        numbers = arrays.sparse.flat(self._index_array, self._sizes)
+        dense = added(values, numbers, math.prod(self._sizes))
         if self._block:
             first = len(self._batch)
-            found = found.reshape(*self._sizes, *found.shape[1:]).transpose(first + 1, first + 2)
-        return found.reshape(self.shape)
+            dense = dense.reshape(*self._sizes, *dense.shape[1:]).transpose(first + 1, first + 2)
+        return dense.reshape(self.shape)
 
     def to_sparse(
         self, sparse_dim: int | None = None, *, layout: Any = None, blocksize: Any = None,
@@ -313,13 +315,13 @@ class SparseTensor(Arithmetic, Tensor):
                 raise RuntimeError(f"to_sparse: {layout} is not a sparse layout")
             return self._to_compressed(layout, blocksize, len(self._batch))
         if self._block:
-            places = arrays.sparse.inside_blocks(self._places, self._block)
+            indices = arrays.sparse.inside_blocks(self._index_array, self._block)
             values = self._entries.flatten(0, 2)
-            return self._passed_on(SparseTensor(places, values, self.shape))
+            return self._passed_on(SparseTensor(indices, values, self.shape))
         if self.layout == sparse_coo:
             return self
         ordered = self._coalesced and self.layout != sparse_csc
-        return self._passed_on(SparseTensor(self._places, self._entries, self.shape, ordered))
+        return self._passed_on(SparseTensor(self._index_array, self._entries, self.shape, ordered))
 
     to_sparse_coo = to_sparse
 
@@ -328,7 +330,7 @@ class SparseTensor(Arithmetic, Tensor):
     ) -> SparseTensor:
         first = len(self._batch) if batch_dims is None else batch_dims
         made = self._compress(layout, blocksize, first)
-        if first and not arrays.sparse.is_even(made._places[:first], made._batch):
+        if first and not arrays.sparse.is_even(made._index_array[:first], made._batch):
             raise RuntimeError("Expect the same number of specified elements per batch.")
         return self._passed_on(made)
 
@@ -336,7 +338,7 @@ class SparseTensor(Arithmetic, Tensor):
         """A matrix, or a batch of them, row by row or column by column, by entries or by blocks.
         ``first`` is the number of batch dimensions."""
         name = f"to_{str(layout).removeprefix('torch.')}"
-        if len(self._places) != first + 2:
+        if len(self._index_array) != first + 2:
             raise RuntimeError(
                 f"{name}: conversion from {spelled(self.layout)} to {spelled(layout)} for input "
                 "tensors with sparse_dim()!=2 is not supported"
@@ -349,28 +351,29 @@ class SparseTensor(Arithmetic, Tensor):
             if dim == 0:
                 return plain.coalesce()._with(plain.coalesce()._entries, layout=layout)
             order = [*range(first), first + 1, first]
-            turned = plain.transpose(first, first + 1).coalesce()
-            return SparseTensor(turned._places[order], turned._entries, self.shape, True, layout)
+            transposed = plain.transpose(first, first + 1).coalesce()
+            rows = transposed._index_array[order]
+            return SparseTensor(rows, transposed._entries, self.shape, True, layout)
         block = _block_of(name, blocksize, self.shape[first : first + 2])
-        places, which = arrays.sparse.blocks(plain._places, plain._sizes, block, dim)
-        values = added(plain._entries, which, places.shape[1] * math.prod(block))
+        indices, which = arrays.sparse.blocks(plain._index_array, plain._sizes, block, dim)
+        values = added(plain._entries, which, indices.shape[1] * math.prod(block))
         values = values.reshape(-1, *block, *plain._entries.shape[1:])
-        return SparseTensor(places, values, self.shape, True, layout)
+        return SparseTensor(indices, values, self.shape, True, layout)
 
     def to_sparse_csr(self, dense_dim: Any = None) -> SparseTensor:
-        """The matrix row by row."""
+        """The matrix in CSR layout (compressed rows)."""
         return self._to_compressed(sparse_csr)
 
     def to_sparse_csc(self, dense_dim: Any = None) -> SparseTensor:
-        """The matrix column by column."""
+        """The matrix in CSC layout (compressed columns)."""
         return self._to_compressed(sparse_csc)
 
     def to_sparse_bsr(self, blocksize: Any, dense_dim: Any = None) -> SparseTensor:
-        """The matrix by blocks, row by row."""
+        """The matrix in BSR layout (compressed rows of blocks)."""
         return self._to_compressed(sparse_bsr, tuple(blocksize))
 
     def to_sparse_bsc(self, blocksize: Any, dense_dim: Any = None) -> SparseTensor:
-        """The matrix by blocks, column by column."""
+        """The matrix in BSC layout (compressed columns of blocks)."""
         return self._to_compressed(sparse_bsc, tuple(blocksize))
 
     def detach(self) -> SparseTensor:
@@ -378,7 +381,7 @@ class SparseTensor(Arithmetic, Tensor):
         return self._with(self._entries.detach())
 
     def detach_(self) -> SparseTensor:
-        """Lets the history of the values go, in place."""
+        """Detaches the values from the graph, in place."""
         self._entries, self._leaf, self._whole = self._entries.detach(), True, None
         return self
 
@@ -401,11 +404,11 @@ class SparseTensor(Arithmetic, Tensor):
         return copied
 
     def __reduce_ex__(self, protocol: Any) -> tuple[Any, ...]:
-        given = self._places, self._entries, tuple(self.shape), self._coalesced
+        given = self._index_array, self._entries, tuple(self.shape), self._coalesced
         return SparseTensor, (*given, self.layout, self._leaf)
 
     def numpy(self, *args: Any, **kwargs: Any) -> Any:
-        """TypeError: there is no array."""
+        """Raises a TypeError: a sparse tensor is not an array."""
         raise TypeError(
             f"can't convert {spelled(self.layout)} layout tensor to numpy. Use Tensor.to_dense() "
             "first."
@@ -418,21 +421,22 @@ class SparseTensor(Arithmetic, Tensor):
         """The tensor with its sparse dimensions in another order."""
         given = dims[0] if len(dims) == 1 and isinstance(dims[0], (tuple, list)) else dims
         order = [d % self.ndim for d in given]
-        first, count = len(self._batch), len(self._places)
+        first, count = len(self._batch), len(self._index_array)
         if sorted(order) != list(range(self.ndim)):
             raise RuntimeError(f"permute: {list(given)} is no order of {self.ndim} dimensions")
         if order[:first] + order[count:] != [*range(first), *range(count, self.ndim)]:
             raise RuntimeError(
                 "permute: batch and dense dimensions of a sparse tensor stay in their order"
             )
-        turned = order[first : first + 2] == [first + 1, first]
-        values = self._entries.transpose(1, 2) if self._block and turned else self._entries
-        made = SparseTensor(self._places[order[:count]], values, [self.shape[d] for d in order],
-                            layout=TRANSPOSED[self.layout] if turned else self.layout)  # fmt: skip
+        swaps = order[first : first + 2] == [first + 1, first]
+        values = self._entries.transpose(1, 2) if self._block and swaps else self._entries
+        shape = [self.shape[d] for d in order]
+        made = SparseTensor(self._index_array[order[:count]], values, shape,
+                            layout=TRANSPOSED[self.layout] if swaps else self.layout)  # fmt: skip
         return derived(made, lambda x: x.permute(order), self)
 
     def transpose(self, dim0: int, dim1: int) -> SparseTensor:
-        """The tensor with two sparse dimensions exchanged."""
+        """The tensor with two sparse dimensions swapped."""
         order, rank = list(range(self.ndim)), self.ndim
         order[dim0 % rank], order[dim1 % rank] = dim1 % rank, dim0 % rank
         kinds = ["Batch"] * len(self._batch) + ["Sparse"] * self.sparse_dim() + ["Dense"] * rank
@@ -445,7 +449,7 @@ class SparseTensor(Arithmetic, Tensor):
         return self.permute(order)
 
     def t(self) -> SparseTensor:
-        """The matrix with rows for columns."""
+        """The transposed matrix."""
         if self.ndim > 2:
             raise RuntimeError(
                 f"t() expects a tensor with <= 2 dimensions, but self is {self.ndim}D"
@@ -460,25 +464,25 @@ class SparseTensor(Arithmetic, Tensor):
         self._expect_coo("unsqueeze")
         dim %= self.ndim + 1
         shape = [*self.shape[:dim], 1, *self.shape[dim:]]
-        places = arrays.sparse.with_zeros(self._places, dim)
-        made = SparseTensor(places, self._entries, shape, self._coalesced)
+        indices = arrays.sparse.with_zeros(self._index_array, dim)
+        made = SparseTensor(indices, self._entries, shape, self._coalesced)
         return derived(made, lambda x: x.unsqueeze(dim), self)
 
     def index_select(self, dim: int, index: Tensor) -> SparseTensor:
         """The slices at given indices of a sparse dimension."""
         self._expect_coo("index_select")
         dim %= self.ndim
-        new, old = arrays.sparse.pairs(raw(index), self._places[dim])
-        places = self._places[:, old]
-        places[dim] = new
+        new, old = arrays.sparse.pairs(raw(index), self._index_array[dim])
+        indices = self._index_array[:, old]
+        indices[dim] = new
         shape = [*self.shape[:dim], len(index), *self.shape[dim + 1 :]]
-        made = SparseTensor(places, self._entries[wrap(old)], shape)
+        made = SparseTensor(indices, self._entries[wrap(old)], shape)
         return derived(made, lambda x: x.index_select(dim, index), self)
 
     def select(self, dim: int, index: int) -> Any:
         """The slice at one index of a dimension."""
         dim %= self.ndim
-        first, rank = len(self._batch), len(self._places)
+        first, rank = len(self._batch), len(self._index_array)
         if first and first <= dim < rank:
             raise RuntimeError(
                 "select(): selecting sparse dimensions is not supported for batched sparse "
@@ -496,23 +500,23 @@ class SparseTensor(Arithmetic, Tensor):
                 f"select(): index {index} out of range for tensor of size {list(self.shape)} at "
                 f"dimension {dim}"
             )
-        old = arrays.sparse.positions_of(self._places[dim], index % size)
-        places = arrays.sparse.without(self._places[:, old], dim)
+        old = arrays.sparse.positions_of(self._index_array[dim], index % size)
+        indices = arrays.sparse.without(self._index_array[:, old], dim)
         shape = [*self.shape[:dim], *self.shape[dim + 1 :]]
         layout = self.layout if first else sparse_coo
-        found = SparseTensor(places, self._entries[wrap(old)], shape, self._coalesced, layout)
-        derived(found, lambda x: x.select(dim, index), self)
-        return found if len(places) else found.to_dense()
+        slice_ = SparseTensor(indices, self._entries[wrap(old)], shape, self._coalesced, layout)
+        derived(slice_, lambda x: x.select(dim, index), self)
+        return slice_ if len(indices) else slice_.to_dense()
 
     def __getitem__(self, index: Any) -> Any:
-        found: Any = self
+        result: Any = self
         for i in index if isinstance(index, tuple) else (index,):
             if not isinstance(i, int):
                 raise NotImplementedError(
                     "a sparse tensor is indexed by integers: use index_select, or to_dense()"
                 )
-            found = found.select(0, i) if isinstance(found, SparseTensor) else found[i]
-        return found
+            result = result.select(0, i) if isinstance(result, SparseTensor) else result[i]
+        return result
 
     def __iter__(self) -> Any:
         return iter([self.select(0, i) for i in range(len(self))])
@@ -520,7 +524,7 @@ class SparseTensor(Arithmetic, Tensor):
     def __repr__(self, *, tensor_contents: Any = None) -> str:
         names = {None: ("indices",), 0: ("crow_indices", "col_indices"),
                  1: ("ccol_indices", "row_indices")}[COMPRESSED.get(self.layout)]  # fmt: skip
-        parts = {n: self._places if n == "indices" else raw(getattr(self, n)()) for n in names}
+        parts = {n: self._index_array if n == "indices" else raw(getattr(self, n)()) for n in names}
         values = self._entries if self.layout == sparse_coo else self.values()
         parts["values"] = arrays.asarray(values.detach()._array())
         said = [f"size={tuple(self.shape)}", f"nnz={self._nnz()}"]

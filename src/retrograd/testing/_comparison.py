@@ -1,4 +1,4 @@
-"""``assert_close``: an AssertionError that says how two values differ."""
+"""``assert_close``: compares values and reports how they differ."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Configuration files: settings in TOML or JSON, and in which line one of them stands."""
+"""Configuration files in TOML or JSON, with the line of each setting."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pictures of a run: the loss, and how well the model does on what it has not seen."""
+"""Plots of a run: the loss, and the score on held-out data."""
 
 from __future__ import annotations
 

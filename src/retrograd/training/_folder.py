@@ -1,4 +1,4 @@
-"""The folder of a run: which one it is, and that only one process at a time writes to it.
+"""The folder of a run, locked so that only one process writes to it.
 
 ``config.json`` makes a folder that of a run. Beside it are ``metrics.jsonl``, the folder
 ``checkpoints``, and at the end the weights and the pictures.
@@ -31,7 +31,8 @@ def new(out: Path | None, name: str) -> Path:
     if out is not None:
         if (out / CONFIG).exists():
             raise UserError(
-                f"{out} has a run already: go on with it by --resume {out}, or name another --out"
+                f"{out} already contains a run: continue it with --resume {out}, or choose another "
+                "--out"
             )
         out.mkdir(parents=True, exist_ok=True)
         return out

@@ -1,4 +1,4 @@
-"""The steps of training, in PyTorch's names: the library is an argument, and either will do."""
+"""The training loop, which runs with retrograd or PyTorch: the library is an argument."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is shown while a run goes on: a bar on a terminal, and lines at times elsewhere."""
+"""Progress of a run: a bar in a terminal, and lines at intervals elsewhere."""
 
 from __future__ import annotations
 

@@ -48,7 +48,7 @@ class Run:
         """Go back to where a checkpoint was made."""
         result = read_values(checkpoint)
         if result["data"] != self.task.fingerprint:
-            raise UserError(f"{checkpoint}: the data have changed since, so the run cannot go on")
+            raise UserError(f"{checkpoint}: the data have changed, so the run cannot be resumed")
         try:
             load_checkpoint(checkpoint, **self.loop.parts())
         except RuntimeError as error:

@@ -1,4 +1,4 @@
-"""What can be set in a training run, with its defaults, and how settings are checked."""
+"""The settings of a training run, their defaults and checks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Text, character by character: a small GPT, and what it writes.
+"""The ``chars`` task: a small GPT that writes text character by character.
 
 Everything here is written in PyTorch's names and takes the library as an argument, so that the
 same code runs on either.

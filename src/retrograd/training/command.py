@@ -127,7 +127,7 @@ def _settings(options: argparse.Namespace) -> dict[str, Any]:
     from retrograd.training._settings import complete
 
     if options.what is None:
-        raise UserError(f"say what to train: {', '.join(TASKS)}, or a configuration file")
+        raise UserError(f"specify what to train: {', '.join(TASKS)}, or a configuration file")
     given = _given(options)
     if options.what in TASKS:
         settings = complete({"task": options.what, **given})
@@ -144,7 +144,7 @@ def _given(options: argparse.Namespace) -> dict[str, Any]:
     given = {n: v for n in names if (v := getattr(options, n)) is not None}
     if options.text is not None:
         if options.what == "digits":
-            raise UserError("--text is for chars: digits has images of its own")
+            raise UserError("--text is only for chars")
         given["data"] = {"file": str(options.text.absolute())}
     return given
 

@@ -1,4 +1,4 @@
-"""Handwritten digits: the images, a small convolutional network, and how well it reads them.
+"""The ``digits`` task: a small convolutional network that recognizes handwritten digits.
 
 Everything here is written in PyTorch's names and takes the library as an argument, so that the
 same code runs on either. ``data/README.md`` says where the images come from.

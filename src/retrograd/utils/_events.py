@@ -155,7 +155,7 @@ class EventFile:
             self._file.write(record(event))
 
     def flush(self) -> None:
-        """Write what waits to be written."""
+        """Write all pending events."""
         with self._lock:
             if not self._file.closed:
                 self._file.flush()

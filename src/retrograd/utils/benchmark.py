@@ -205,7 +205,7 @@ class Timer:
         self, threshold: float = 0.1, *, min_run_time: float = 0.01, max_run_time: float = 10.0,
         callback: Any = None,
     ) -> Measurement:  # fmt: skip
-        """Run the statement in blocks until their times differ little.
+        """Run the statement in blocks until the times vary little.
 
         Args:
             threshold: the distance of the quartiles, as a share of the median.

@@ -1,4 +1,4 @@
-"""``torch.utils.model_zoo``: the older name of what ``torch.hub`` says about downloads."""
+"""``torch.utils.model_zoo``: older names for ``torch.hub``."""
 
 from retrograd.hub import load_state_dict_from_url
 

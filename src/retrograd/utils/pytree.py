@@ -1,4 +1,4 @@
-"""Nested tuples, lists and dicts of values, taken apart and put together again.
+"""Flattening and unflattening nested tuples, lists and dicts.
 
 >>> from retrograd.utils.pytree import tree_map
 >>> tree_map(lambda x: x + 1, {"a": 1, "b": (2, [3])})
@@ -20,7 +20,7 @@ Leaves = Callable[[Any], bool]
 
 
 def tree_flatten(tree: Any, is_leaf: Leaves | None = None) -> tuple[list[Any], TreeSpec]:
-    """The leaves of a tree, and what is left without them."""
+    """The leaves of a tree, and its structure."""
     if is_leaf is None:
         return _trees.flatten(tree)
     leaves, shape = _trees.flatten(_held(tree, is_leaf))
@@ -49,7 +49,7 @@ def _held(tree: Any, is_leaf: Leaves) -> Any:
 
 
 def tree_unflatten(leaves: Iterable[Any], treespec: TreeSpec) -> Any:
-    """Put a tree together.
+    """Rebuild a tree from its leaves and its structure.
 
     Args:
         leaves: the leaves.
@@ -94,7 +94,7 @@ def tree_map(
 
 
 def tree_map_(func: Callable[..., Any], tree: Any, *rests: Any, is_leaf: Any = None) -> Any:
-    """Call a function for each leaf, for what it does.
+    """Call a function for each leaf and discard the results.
 
     Args:
         func: a function of a leaf of each tree.
@@ -123,7 +123,7 @@ def tree_map_only(kinds: Any, func: Any = None, tree: Any = None, is_leaf: Any =
 
 
 def tree_all(pred: Callable[[Any], bool], tree: Any, is_leaf: Leaves | None = None) -> bool:
-    """Whether something is true of all leaves.
+    """Whether a predicate is true for all leaves.
 
     Args:
         pred: the question.
@@ -132,7 +132,7 @@ def tree_all(pred: Callable[[Any], bool], tree: Any, is_leaf: Leaves | None = No
 
 
 def tree_any(pred: Callable[[Any], bool], tree: Any, is_leaf: Leaves | None = None) -> bool:
-    """Whether something is true of some leaf.
+    """Whether a predicate is true for some leaf.
 
     Args:
         pred: the question.

@@ -21,7 +21,7 @@ __all__ = ["SummaryWriter"]
 
 
 class SummaryWriter:
-    """Writes scalars, histograms, pictures and texts for TensorBoard.
+    """Writes scalars, histograms, images and texts for TensorBoard.
 
     Args:
         log_dir: The folder to write to. By default, one in ``runs`` that is named after the time
@@ -99,7 +99,7 @@ class SummaryWriter:
         self, tag: str, values: Any, global_step: int | None = None, bins: Any = "tensorflow",
         walltime: float | None = None, max_bins: int | None = None,
     ) -> None:  # fmt: skip
-        """Writes how numbers are distributed.
+        """Writes a histogram.
 
         Args:
             tag: The name of the histogram.
@@ -131,7 +131,7 @@ class SummaryWriter:
         self, tag: str, img_tensor: Any, global_step: int | None = None,
         walltime: float | None = None, dataformats: str = "CHW",
     ) -> None:  # fmt: skip
-        """Writes a picture.
+        """Writes an image.
 
         Args:
             tag: The name of the picture.
@@ -150,7 +150,7 @@ class SummaryWriter:
         self, tag: str, img_tensor: Any, global_step: int | None = None,
         walltime: float | None = None, dataformats: str = "NCHW",
     ) -> None:  # fmt: skip
-        """Writes several pictures beside each other.
+        """Writes several images side by side.
 
         Args:
             tag: The name of the picture.
@@ -176,12 +176,12 @@ class SummaryWriter:
         self._open("").add(_events.text(tag, text_string), global_step, walltime)
 
     def flush(self) -> None:
-        """Writes what waits to be written."""
+        """Writes all pending events."""
         for file in self._files.values():
             file.flush()
 
     def close(self) -> None:
-        """Ends the files. What is added later goes to new ones."""
+        """Closes the files. Later additions go to new files."""
         for file in self._files.values():
             file.close()
         self._files.clear()

@@ -80,7 +80,7 @@ def product_of(left: ast.expr, right: ast.expr) -> ast.expr:
 
 
 def ratio_of(node: ast.BinOp) -> ast.expr:
-    """``a / b / b`` as a / b²; anything else as it is."""
+    """``a / b / b`` as a / b²; anything else unchanged."""
     left = node.left
     if (
         isinstance(left, ast.BinOp)

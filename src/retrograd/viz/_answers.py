@@ -1,4 +1,4 @@
-"""Why, and what to do: noted while a program is recorded, as long as its variables are there.
+"""Diagnoses with advice, made during recording while the program's variables exist.
 
 ``autograd.explain`` and the hints of errors give the sentences. Here is when to ask: after a pass,
 before an optimizer's step, and when the program fails or looks at a ``.grad`` that stays None.
@@ -119,12 +119,12 @@ class Answers:
 
     def _note_sums(self, story: Story, reached: list[Any]) -> None:
         """Note that several passes have added to a gradient."""
-        several = [(tensor, added) for tensor in reached if (added := reasons.added_by(tensor))]
-        if not several:
+        summed = [(tensor, added) for tensor in reached if (added := reasons.added_by(tensor))]
+        if not summed:
             return
-        tensor, added = several[0]
+        tensor, added = summed[0]
         name = story.tensors.name_of(tensor) or "a leaf"
-        also = f", and to {len(several) - 1} more" if len(several) > 1 else ""
+        also = f", and to {len(summed) - 1} more" if len(summed) > 1 else ""
         count = tensor._meta.added
         text = f"{name}.grad is the sum of {count} passes{also}."
         cure = TO_DO + " ".join(reasons.ZERO_FIRST).format(x=name)
@@ -202,7 +202,7 @@ def _why_unused(model: Model, path: str, p: Any) -> list[str]:
 
 
 def cut_lines(text: str) -> list[tuple[str, str, int]]:
-    """The lines that cut a graph, as hints name them: what they do, the file, and the line."""
+    """The lines that cut a graph: what each does, its file, and its line."""
     cut = re.findall(r"is cut at (\S+):(\d+) by (\S+?):? ", text)
     return [(f"{how} cuts the graph", file, int(line)) for file, line, how in cut]
 

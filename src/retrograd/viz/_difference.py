@@ -1,4 +1,4 @@
-"""The difference of two recordings of one program: where they first part."""
+"""``difference``: the first step at which two recordings of a program differ."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class Part:
 
 @dataclass(frozen=True, repr=False)
 class Difference:
-    """In what two recordings differ, in the order in which it happened. Its ``str`` is a text.
+    """The differences between two recordings, in order. ``str`` gives a report.
 
     - ``parts``: all differences; ``first``: the first of them, or None if there is none.
     - ``page()``: the first recording as a page, in which the places are marked; ``save(path)``
@@ -107,8 +107,8 @@ class Difference:
 
 
 def difference(a: Any, b: Any, *, tolerance: float | None = None) -> Difference:
-    """Find where two recordings of one program first part: in double and in single precision, with
-    two seeds, before and after an edit, on two versions of a library.
+    """Find the first step at which two recordings of a program differ: in double and single
+    precision, with two seeds, before and after an edit, or with two versions of a library.
 
     Values of the forward run and gradients are compared pass by pass, in the order in which they
     were computed.
@@ -253,11 +253,11 @@ def distance(a: Value, b: Value) -> float:
 
 def shown(value: Value) -> str:
     """The first elements of a value, with its dtype and shape."""
-    told = value.to_json()
-    data = told["data"] if told["data"] is not None else told["some"]
+    summary = value.to_json()
+    data = summary["data"] if summary["data"] is not None else summary["some"]
     numbers = ", ".join(f"{x:.9g}" if isinstance(x, float) else str(x) for x in data[:SHOWN])
-    more = ", ..." if value.size > SHOWN else ""
-    return f"{numbers}{more} ({value.dtype} {list(value.shape)})"
+    ellipsis = ", ..." if value.size > SHOWN else ""
+    return f"{numbers}{ellipsis} ({value.dtype} {list(value.shape)})"
 
 
 def _alike(node: Node | None, other: Node | None) -> bool:

@@ -27,7 +27,7 @@ def draw(
     theme: str = "auto",
     frames: bool = False,
 ) -> Picture:
-    """The graph behind a tensor, or behind several, from inputs to results; or a program.
+    """Draws the graph of one or more tensors, or a compiled program.
 
     Operations are blue, leaves green, results brown, and data that needs no gradient
     yellow. Drawing looks at the graph and changes nothing.

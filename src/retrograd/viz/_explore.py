@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Callable
 from typing import Any
 
-from retrograd.autograd._backward import as_tuple, is_tensor
+from retrograd.autograd._roots import as_tuple, is_tensor
 from retrograd.autograd.forward_ad import dual_level, make_dual
 from retrograd.viz._page import Page
 from retrograd.viz._recording import record_pass, recording
@@ -63,7 +63,7 @@ def explore(
     if vector is not None and grad_tensors is None:
         raise RuntimeError(
             "grad can be implicitly created only for scalar outputs, but this one has the shape "
-            f"{list(vector.shape)}: say what to begin with, for example "
+            f"{list(vector.shape)}: pass the initial gradient, for example "
             "viz.explore(y, grad_tensors=torch.ones_like(y))"
         )
     story = record_pass(losses, grad_tensors, params=params, title=title or "")
@@ -93,15 +93,15 @@ def jvp(
         >>> page.story["forward"][0]["moved"]
         ['t(x) · x + x · t(x)', '1.0 · 3.0 + 3.0 · 1.0 = 6.0']
     """
-    given, moves = as_tuple(primals), as_tuple(tangents)
-    if len(given) != len(moves):
-        raise ValueError(f"there are {len(given)} primals, but {len(moves)} tangents")
+    inputs, moves = as_tuple(primals), as_tuple(tangents)
+    if len(inputs) != len(moves):
+        raise ValueError(f"there are {len(inputs)} primals, but {len(moves)} tangents")
     try:
         names = list(inspect.signature(func).parameters)
     except (TypeError, ValueError):  # not written in Python
         names = []
     with recording(title=title or "Jacobian-vector product") as story, dual_level():
-        leaves = [x.detach().requires_grad_() for x in given]
+        leaves = [x.detach().requires_grad_() for x in inputs]
         duals = [make_dual(x, t) for x, t in zip(leaves, moves, strict=True)]
         for pair in zip(names, zip(leaves, duals, strict=True), strict=False):
             for tensor in pair[1]:

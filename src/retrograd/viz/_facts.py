@@ -1,4 +1,4 @@
-"""What can be read off a node of a graph: its name, shapes, constants, options and memory.
+"""Properties of a node: its name, shapes, constants, options and memory.
 
 A node never refers to its output, and keeps only those inputs that its rules need. So shapes come
 from wherever they are known: the consumers of a result, saved values, or a recording of the forward
@@ -267,9 +267,9 @@ def outputs_of(node: Node) -> dict[int, Info]:
         return {0: info(node.part.shape, dtype)}
     if not isinstance(node, OperationNode):
         return {}
-    several = getattr(node, "outputs", None)
-    if several is not None:
-        return {k: info(*i) for k, i in enumerate(several) if i[1] is not None}
+    outputs = getattr(node, "outputs", None)
+    if outputs is not None:
+        return {k: info(*i) for k, i in enumerate(outputs) if i[1] is not None}
     return _one_output(node)
 
 

@@ -127,12 +127,12 @@ class Printer:
         has_unnamed_calls = any(isinstance(x, ast.Call) and not name_of(x.func) for x in parts)
         if body is None or len(parts) > 60 or has_unnamed_calls:
             return None
-        given = dict(zip(parameters_of(function), call.args, strict=False))
-        given.update({k.arg: k.value for k in call.keywords if k.arg is not None})
-        if set(parameters_of(function)) - set(given):
+        arguments = dict(zip(parameters_of(function), call.args, strict=False))
+        arguments.update({k.arg: k.value for k in call.keywords if k.arg is not None})
+        if set(parameters_of(function)) - set(arguments):
             return None
         try:
-            return filled(body, given)
+            return filled(body, arguments)
         except TooLongError:
             return None
 
@@ -258,13 +258,13 @@ class Printer:
 
     def plain_call(self, node: ast.Call) -> str:
         """A call, without the names of options that equal their values."""
-        given = [self.text(x)[0] for x in node.args if not isinstance(x, ast.Starred)]
+        arguments = [self.text(x)[0] for x in node.args if not isinstance(x, ast.Starred)]
         for keyword in node.keywords:
             value = self.text(keyword.value)[0]
             same = value in (keyword.arg, f"({keyword.arg})", f"{self.of}.shape")
-            given.append(value if same else f"{keyword.arg}={value}")
+            arguments.append(value if same else f"{keyword.arg}={value}")
         name = name_of(node.func) or ast.unparse(node.func)
-        return f"{NAMES.get(name, name.removeprefix('_'))}({', '.join(given)})"
+        return f"{NAMES.get(name, name.removeprefix('_'))}({', '.join(arguments)})"
 
 
 def _is_ours(function: Any) -> bool:
@@ -273,7 +273,7 @@ def _is_ours(function: Any) -> bool:
 
 
 def name_of(function: ast.expr) -> str:
-    """The last part of what is called."""
+    """The last part of a function's dotted name."""
     if isinstance(function, ast.Attribute):
         return function.attr
     return function.id if isinstance(function, ast.Name) else ""

@@ -6,8 +6,8 @@ from collections import Counter, deque
 from functools import cached_property
 from typing import Any
 
-from retrograd.autograd._backward import is_tensor, locate
 from retrograd.autograd._node import NOWHERE, Node
+from retrograd.autograd._roots import is_tensor, locate
 from retrograd.viz import _facts
 from retrograd.viz._facts import Constant, Info, Input, info_of, label_of
 from retrograd.viz._folding import Group
@@ -391,5 +391,5 @@ def _contents(inside: Counter[str], times: int) -> tuple[str, ...]:
     """The contents of a group in one line."""
     words = [f"{label} ×{n // times:,}" if n // times > 1 else label
              for label, n in inside.most_common(4)]  # fmt: skip
-    more = len(inside) - len(words)
-    return (", ".join(words) + (f", {more} more" if more > 0 else ""),)
+    omitted = len(inside) - len(words)
+    return (", ".join(words) + (f", {omitted} more" if omitted > 0 else ""),)

@@ -188,9 +188,9 @@ def _in_info(story: Story, node: Node, info: NodeInfo, kind: str) -> str | None:
     outputs = [d for d in info.outputs if bad([d.value], kind)]
     if not outputs and not (kind == "inf" and any(bad([d.value], "nan") for d in info.outputs)):
         return None  # an infinity in an input matters if it is passed on or becomes NaN
-    for given in info.inputs:
-        if given is not None and bad([given.value], kind):
-            return f"{given.name or 'an input'}, which {called(story, node)} was given"
+    for described in info.inputs:
+        if described is not None and bad([described.value], kind):
+            return f"{described.name or 'an input'}, which {called(story, node)} was given"
     if not outputs:
         return None
     name, value = outputs[0].name, outputs[0].value
@@ -320,27 +320,27 @@ def cuts(story: Story) -> list[Mark]:
     for number, nodes in enumerate(story.nodes_by_pass):
         for node in nodes:
             info = recorded_info(node)
-            for given in info.inputs if info is not None else ():
-                if given is None or given.cut is None:
+            for described in info.inputs if info is not None else ():
+                if described is None or described.cut is None:
                     continue
-                mark = result.get(given.cut_place)
+                mark = result.get(described.cut_place)
                 if mark is None and len(result) < MOST:
-                    mark = result[given.cut_place] = _cut(story, node, given)
+                    mark = result[described.cut_place] = _cut(story, node, described)
                 if mark is not None and number not in mark.passes:
                     mark.passes.append(number)
     return list(result.values())
 
 
-def _cut(story: Story, node: Node, given: Described) -> Mark:
+def _cut(story: Story, node: Node, described: Described) -> Mark:
     """The mark of an input of a node that was detached."""
-    assert given.cut is not None
-    name = given.name or ("A number" if given.cut == "item" else "A tensor")
+    assert described.cut is not None
+    name = described.name or ("A number" if described.cut == "item" else "A tensor")
     text = (
         f"{name}, which {called(story, node)} uses, was cut off from its history by "
-        f"{CUTS[given.cut]}: no gradient flows through it."
+        f"{CUTS[described.cut]}: no gradient flows through it."
     )
-    kind = "no_grad" if given.cut == "no_grad" else "detached"
-    return Mark(kind, text, node, place=given.cut_place)
+    kind = "no_grad" if described.cut == "no_grad" else "detached"
+    return Mark(kind, text, node, place=described.cut_place)
 
 
 def unused(story: Story) -> list[Mark]:
@@ -358,14 +358,14 @@ def unused(story: Story) -> list[Mark]:
 
 def memory(story: Story) -> list[Mark]:
     """The operation that keeps most memory, if a graph keeps much."""
-    kept = story.kept()
-    total = sum(size for _, size in kept)
+    bytes_kept = story.kept()
+    total = sum(size for _, size in bytes_kept)
     if total < MUCH:
         return []
-    node, size = max(kept, key=lambda entry: entry[1])
+    node, size = max(bytes_kept, key=lambda entry: entry[1])
     text = (
         f"The graph keeps {bytes_text(total)} for the backward pass, of which {bytes_text(size)} "
         f"are kept by {called(story, node)}."
     )
-    passes = [i for i, record in enumerate(story.passes) if record.memory is kept]
+    passes = [i for i, record in enumerate(story.passes) if record.memory is bytes_kept]
     return [Mark("memory", text, node, place=_place(node), passes=passes)]

@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from retrograd.autograd._backward import GradientEdge, as_tuple, is_tensor, locate
 from retrograd.autograd._node import NOWHERE, Node
+from retrograd.autograd._roots import GradientEdge, as_tuple, is_tensor, locate
 from retrograd.viz import _facts
 from retrograd.viz._folding import Group, Operations, fold
 from retrograd.viz._modules import modules_of

@@ -92,8 +92,8 @@ def modules_in(variables: Variables) -> list[tuple[str, Module]]:
     for name, value in variables:
         if isinstance(value, Module) and next(value.parameters(), None) is not None:
             result.setdefault(id(value), (name, value))
-    several = len(result) > 1
-    return [(f"{name}." if several else "", module) for name, module in result.values()]
+    qualify = len(result) > 1
+    return [(f"{name}." if qualify else "", module) for name, module in result.values()]
 
 
 def tensors_in(variables: Variables) -> Iterator[tuple[str, Tensor]]:
@@ -126,7 +126,7 @@ def variables(frame: FrameType) -> list[tuple[str, Any]]:
 
 
 def named(params: Any) -> Iterable[tuple[str, Any]]:
-    """Names and tensors of a Module, a dictionary, or what ``named_parameters`` gives."""
+    """The names and tensors of a Module, a dictionary, or the result of ``named_parameters``."""
     if params is None:
         return []
     if isinstance(params, Module):
@@ -175,7 +175,7 @@ class Source:
 
     def assigned(self, node: Node, number: int) -> str | None:
         """The variable that output ``number`` of a node is assigned to where it is made."""
-        several = getattr(node, "outputs", None)
+        outputs = getattr(node, "outputs", None)
         result = self.span(node)
         if result is None:
             return None
@@ -183,9 +183,9 @@ class Source:
         if file not in self._assigned:
             self._assigned[file] = assignments("".join(linecache.getlines(file)))
         targets = self._assigned[file].get(span, ())
-        if several is None:
+        if outputs is None:
             return targets[0] if len(targets) == 1 else None
-        return targets[number] if len(targets) == len(several) else None
+        return targets[number] if len(targets) == len(outputs) else None
 
     def operand(self, node: Node, position: int) -> str | None:
         """An input of a node as the source has it, where that is short and the node comes from an
@@ -273,9 +273,9 @@ def assignments(source: str) -> dict[Span, tuple[str, ...]]:
             continue
         else:
             continue
-        several = isinstance(target, ast.Tuple | ast.List)
+        unpacks = isinstance(target, ast.Tuple | ast.List)
         parts = target.elts if isinstance(target, ast.Tuple | ast.List) else [target]
-        if len(parts) == 1 and several:  # unpacks a list of one element: the result is inside
+        if len(parts) == 1 and unpacks:  # unpacks a list of one element: the result is inside
             continue
         if all(isinstance(p, ast.Name) for p in parts):
             result[_span(value)] = tuple(p.id for p in parts if isinstance(p, ast.Name))

@@ -1,4 +1,4 @@
-"""A story as one HTML file that needs nothing else: no network, no server, no other file.
+"""Writes a story as one self-contained HTML file.
 
 A content security policy in the file says what a browser may do: run this one script, whose hash it
 contains, use this one style, and load nothing. The story is data in a script element that is not

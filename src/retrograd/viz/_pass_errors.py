@@ -1,4 +1,4 @@
-"""A pass that ended in an error: its message, and the lines of the program that it is about."""
+"""A pass that failed: the message, and the lines of the program it refers to."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a profiler measured, as one HTML file: tables, a flame graph, a timeline and memory."""
+"""The page of a profile, as one HTML file: tables, a flame graph, a timeline and memory."""
 
 from __future__ import annotations
 

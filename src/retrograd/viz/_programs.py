@@ -19,6 +19,7 @@ def program_of(x: Any) -> Program | None:
     compiler = sys.modules.get("retrograd.compiler._compiled")
     if compiler is None:  # nothing has been compiled
         return None
+    x = vars(x).get("_compiled", x) if hasattr(x, "_orig_mod") else x  # of a module
     if isinstance(x, compiler.Compiled):
         program: Program = x.program
         return program

@@ -1,4 +1,4 @@
-"""Recording a backward pass: what arrived at each node, what its rule used, what it passed on.
+"""Records a backward pass: the gradients and saved values of each node.
 
 The engine notifies an observer of every node that it runs (``autograd/_engine.py:visit``), with the
 values that the pass itself works with. They are copied or summarised at once, since the engine adds
@@ -127,13 +127,13 @@ class PassRecord:
         self._gave = received, values
         if len(self.why) == 2 or node is NOWHERE or all(v is None or v.finite for v in values):
             return
-        given = [raw(g) for g in grads]
+        gradients = [raw(g) for g in grads]
         for g in filter(arrays.is_raw, map(raw, received)):
             if "nan" not in self.why and arrays.isnan(g).any():
-                self.why["nan"] = cause_in_pass(self, node, g, given)
+                self.why["nan"] = cause_in_pass(self, node, g, gradients)
             if "inf" not in self.why and arrays.isinf(g).any():
-                note_infinity(self, node, [g], given)
-                self.why["inf"] = cause_in_pass(self, node, g, given)
+                note_infinity(self, node, [g], gradients)
+                self.why["inf"] = cause_in_pass(self, node, g, gradients)
 
     def ends(self, node: Node, grads: list[Any], received: Sequence[Any] | None) -> None:
         """A node and its hooks have run; None: gradients were only captured there."""

@@ -1,4 +1,4 @@
-"""The steps of optimizers: what each made of a parameter, and by which formula."""
+"""Records optimizer steps: the change of each parameter, and its formula."""
 
 from __future__ import annotations
 

@@ -52,13 +52,14 @@ class Recorder(Interceptor):
             self._note_cut(op, operands, results)
         elif recorded_info(node) is None:
             self._note_origins(operands)
-            given = [self.tensors.describe(x) for x in operands]
+            inputs = [self.tensors.describe(x) for x in operands]
             if node.operation is not op:
                 # A transform has run the definition of the operation. The node is that of the last
                 # part, which had other operands.
-                given, operands = [None] * len(node.next_nodes), []
-            more = [x for x in options.values() if isinstance(x, Tensor) and not x.requires_grad]
-            self._note(node, given, [self.tensors.describe(x) for x in more], results, operands)
+                inputs, operands = [None] * len(node.next_nodes), []
+            tensors = [x for x in options.values() if isinstance(x, Tensor)]
+            constants = [self.tensors.describe(x) for x in tensors if not x.requires_grad]
+            self._note(node, inputs, constants, results, operands)
         return result
 
     def write(
@@ -71,16 +72,16 @@ class Recorder(Interceptor):
         target = operands[0]
         base = target._base if target._is_view() else None
         self._note_origins(operands)
-        given = [self.tensors.describe(x) for x in operands]
+        described = [self.tensors.describe(x) for x in operands]
         whole = self.tensors.describe(base)
         result = self._without(write_in_place, op, operands, options)
         node = target._node
         if node is None:
             self._note_cut(op, operands[1:], [target])
         elif base is None:
-            self._note(node, given, [], [target], operands)
+            self._note(node, described, [], [target], operands)
         elif base._node is not None:
-            self._note(base._node, [whole, *given[1:]], [], [base])
+            self._note(base._node, [whole, *described[1:]], [], [base])
             self._note(node, [self.tensors.describe(base)], [], [target])
         return result
 
@@ -90,7 +91,7 @@ class Recorder(Interceptor):
             return self._without(function.apply, *args)
         tensors = [x for x in args if isinstance(x, Tensor)]
         self._note_origins(tensors)
-        given = [self.tensors.describe(x) for x in tensors]
+        described = [self.tensors.describe(x) for x in tensors]
         self._inside += 1
         try:
             result = self._without(function.apply, *args)
@@ -101,7 +102,7 @@ class Recorder(Interceptor):
         if node is None:
             self._note_cut(None, tensors, results)
         elif recorded_info(node) is None:
-            self._note(node, given, [], results)
+            self._note(node, described, [], results)
         return result
 
     def _without(self, function: Callable[..., Any], *args: Any) -> Any:

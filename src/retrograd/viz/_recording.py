@@ -11,9 +11,10 @@ from typing import Any
 from retrograd import arrays
 from retrograd._modes import Scope, drop_interceptor, modes, set_modes, within
 from retrograd._source import user_place
-from retrograd.autograd._backward import as_gradients, as_tuple, differentiate, make_roots
+from retrograd.autograd._backward import differentiate
 from retrograd.autograd._engine import Root, Task
 from retrograd.autograd._node import FREED, AccumulateGrad, Node
+from retrograd.autograd._roots import as_gradients, as_tuple, make_roots
 from retrograd.autograd._wrap import array_of, wrap
 from retrograd.nn._calling import register_module_forward_hook, register_module_forward_pre_hook
 from retrograd.optim.optimizer import (
@@ -36,8 +37,8 @@ MAX_PASSES = 10
 
 
 class recording(Scope):  # noqa: N801 - a context manager, called like a function
-    """Record what happens in a block: operations and the Modules they run in, and every backward
-    pass. Gives a ``Story``, which ``viz.explore`` shows and ``to_json`` writes out.
+    """Record the operations, Modules and backward passes of a block. Returns a ``Story``, which
+    ``viz.explore`` displays and ``to_json`` exports.
 
     The story says what was left out.
 

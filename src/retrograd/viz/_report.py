@@ -1,4 +1,4 @@
-"""A report of a training run: one HTML file that is written while the run goes on."""
+"""``Report``: an HTML report of a training run, updated while it runs."""
 
 from __future__ import annotations
 
@@ -189,7 +189,7 @@ class Report:
     # -- what happens ------------------------------------------------------------------------
 
     def step(self, loss: Any = None, **figures: Any) -> None:
-        """One step of training is over.
+        """Records the end of a training step.
 
         Args:
             loss: its loss, a tensor of one element or a number.
@@ -218,7 +218,7 @@ class Report:
             self._due = time.monotonic() + max(SECONDS, SHARE * (time.monotonic() - now))
 
     def continue_from(self, records: Sequence[Mapping[str, Any]]) -> None:
-        """Go on with a run whose curves are known.
+        """Continues the report of a resumed run, given its previous curves.
 
         Args:
             records: the figures of some steps by name, each with its ``step``.
@@ -387,7 +387,7 @@ class Report:
         write_whole(self.path, page.encode("utf-8", "replace"))
 
     def close(self) -> None:
-        """Write the last version. A program that ends does this by itself."""
+        """Writes the final version. This happens automatically when the program ends."""
         if self._done:
             return
         self._done = True

@@ -127,8 +127,7 @@ def words(operation: Operation) -> str:
 
 
 def rule_of(node: Node, shape: tuple[int, ...] | None = None) -> Described:
-    """The rule of a node, with what is specific to it. ``shape``: of the gradient that
-    comes to it, if that is known."""
+    """The rule of a node. ``shape``: that of the incoming gradient, if known."""
     if isinstance(node, AccumulateGrad):
         return Described("A leaf: what arrives is added to its .grad.", [".grad = .grad + grad"])
     if isinstance(node, CopySlices):
@@ -201,10 +200,10 @@ def summed(text: str, shape: tuple[int, ...], needed: tuple[int, ...]) -> str:
     new = len(shape) - len(needed)
     kept = [i for i, size in enumerate(needed, new) if size == 1 and shape[i] != 1]
     dims = [*range(new), *kept]
-    several = str(tuple(dims)) if len(dims) > 1 else str(dims[0])
+    dims_text = str(tuple(dims)) if len(dims) > 1 else str(dims[0])
     if " where " in right or " with " in right:  # words
-        return f"{text}; then summed over dim {several.strip('()')}"
-    total = f"sum({right}, dim={several}"
+        return f"{text}; then summed over dim {dims_text.strip('()')}"
+    total = f"sum({right}, dim={dims_text}"
     if not kept:
         return f"{left} = {total})"
     return f"{left} = {total}).reshape{needed}" if new else f"{left} = {total}, keepdim=True)"
@@ -228,9 +227,9 @@ def _rule_of_function(node: FunctionCtx) -> Described:
     gradients = "grad" if count == 1 else ", ".join(f"grad_{i}" for i in range(count))
     call = f"{function.__name__}.backward(ctx, {gradients})"
     names = _input_names(node, function)
-    several = len(node.is_tensor) > 1
+    has_more_inputs = len(node.is_tensor) > 1
     formulas = [
-        f"grad_{name} = {call}{f'[{i}]' if several else ''}"
+        f"grad_{name} = {call}{f'[{i}]' if has_more_inputs else ''}"
         for i, name in enumerate(names)
         if node.is_tensor[i]
     ]

@@ -170,7 +170,7 @@ def contents(
 def joined(
     graph: Graph, boxes: list[Box], pairs: list[tuple[int, int]], show: tuple[str, ...]
 ) -> tuple[list[Box], list[tuple[int, int]]]:
-    """Results as a part of the boxes of their operations, which say what they are."""
+    """Merge results into the boxes of their operations."""
     by_id = {box.id: box for box in boxes}
     maker = {
         b: a for a, b in pairs

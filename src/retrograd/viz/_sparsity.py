@@ -126,7 +126,7 @@ class PatternPicture:
 
 
 def sparsity(matrix: Any, title: str | None = None) -> PatternPicture:
-    """A picture of a sparse Jacobian or Hessian, or of any pattern.
+    """Draws the pattern of a sparse Jacobian or Hessian, or any other pattern.
 
     Entries that are computed together have one colour: that of their column in forward mode, that
     of their row in reverse mode or where the function is cut.

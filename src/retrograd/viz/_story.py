@@ -38,8 +38,8 @@ from functools import cached_property
 from typing import Any
 
 from retrograd._source import Place, is_own, line_number
-from retrograd.autograd._backward import GradientEdge
 from retrograd.autograd._node import NOWHERE, AccumulateGrad, Node
+from retrograd.autograd._roots import GradientEdge
 from retrograd.viz._answers import Answers
 from retrograd.viz._forward_steps import Formulas, ForwardSteps
 from retrograd.viz._marks import Mark, marks_of
@@ -218,10 +218,10 @@ class Writer:
         for i, mark in enumerate(marks):
             for step in mark.steps:
                 by_step.setdefault(step, []).append(i)
-        kept = self.memory()
+        bytes_kept = self.memory()
         make_room(self.graph, story.passes, self.differing)
         graph = self.graph.to_json(pictures=pictures, **look)
-        sizes = dict(kept)
+        sizes = dict(bytes_kept)
         for at in set().union(*self.differing):
             if graph["items"][at]["kind"] != "leaf":
                 graph["items"][at]["grad"] = None  # of which pass it is would not be known
@@ -241,7 +241,7 @@ class Writer:
             "wrong": self.wrong_lines(),
             "memory": {
                 "total": sum(size for _, size in story.kept()),
-                "items": [list(entry) for entry in kept[:MOST_MEMORY]],
+                "items": [list(entry) for entry in bytes_kept[:MOST_MEMORY]],
             },
             "limits": {
                 "elements": min(self.limit, story.tensors.max_elements),
@@ -279,12 +279,12 @@ class Writer:
         lines = [("changed a saved value", place) for place in error.changed]
         if error.raised is not None:
             lines.append(("raised the error", error.raised))
-        places = [(what, self.place(place)) for what, place in lines]
-        return [{"what": what, "place": place} for what, place in places if place is not None]
+        lines_of = [(what, self.place(place)) for what, place in lines]
+        return [{"what": what, "place": place} for what, place in lines_of if place is not None]
 
     def step(self, step: Step, number: int, marks: list[int]) -> dict[str, Any]:
         changed = any(a is not b for a, b in zip(step.arrived, step.incoming, strict=False))
-        several = len(step.parts) > 1
+        is_sum = len(step.parts) > 1
         known = self.formulas.variables(step.node)
         return {
             "item": self.item(step.node),
@@ -292,7 +292,7 @@ class Writer:
             "parts": [
                 {"from": self.item(part.sender), "output": part.number,
                  "value": self.value(part.value)}
-                for part in (step.parts if several else ())
+                for part in (step.parts if is_sum else ())
             ],
             "rule": self.rule(step),
             "saved": [

@@ -1,4 +1,4 @@
-"""Text in boxes: its width, and what a box says."""
+"""Text in boxes: its contents and width."""
 
 from __future__ import annotations
 

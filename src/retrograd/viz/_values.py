@@ -1,4 +1,4 @@
-"""A raw array as it was at one moment: all its elements if they are few, a summary otherwise.
+"""Snapshots of raw arrays: all elements of small arrays, a summary of others.
 
 ``Value.to_json`` gives what pages and files hold. Numbers are written with as many digits as their
 dtype needs to be read back exactly, and what JSON has no number for is a string: ``"nan"``,

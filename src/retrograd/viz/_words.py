@@ -28,7 +28,7 @@ BY_FAMILY = {
     "constant": "A small change of the input does not change the result: no gradient flows back.",
 }
 UNCHANGED = "The gradient passes through unchanged."
-SUMMED = " What was broadcast gets the sum over the dimensions that it was repeated along."
+SUMMED = " For an input that was broadcast, it is summed over the broadcast dimensions."
 NOTHING = "A small change of the input does not change the result: the gradient is zero."
 NOT_DEFINED = "The derivative of this operation is not implemented: running its rule is an error."
 

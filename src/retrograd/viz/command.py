@@ -68,15 +68,15 @@ def _positive(text: str) -> int:
 def run(options: argparse.Namespace) -> int:
     """Run a script under recording. The exit code is the script's."""
     if not options.words:
-        raise UserError("say which script to run: retrograd explain program.py")
+        raise UserError("specify a script: retrograd explain program.py")
     arguments = options_after(options, _add_options, "retrograd explain")
     script = Path(options.words[0]).absolute()  # it may go to another folder
     code = compiled(script)
     out = page_for(script, options.out, "explained")
     from retrograd.viz._recording import recording
 
-    more = {} if options.first_pass is None else {"max_passes": max(options.first_pass, 10)}
-    with recording(title=script.name, threads=True, **more) as story, _warnings_of(story):
+    limits = {} if options.first_pass is None else {"max_passes": max(options.first_pass, 10)}
+    with recording(title=script.name, threads=True, **limits) as story, _warnings_of(story):
         failed = partial(story.answers.failed, story)
         exit_code = outcome(
             script, code, arguments, options.as_torch, failed=failed, ended=story.keep_results
@@ -98,7 +98,7 @@ def run(options: argparse.Namespace) -> int:
 
 @contextmanager
 def _warnings_of(story: Any) -> Iterator[None]:
-    """Note warnings that say what to do; all are shown as ever."""
+    """Collect warnings that contain advice; all warnings are still shown."""
     with warnings.catch_warnings():
         show = warnings.showwarning
 
@@ -115,7 +115,7 @@ def page_for(script: Path, given: Path | None, ending: str) -> Path:
     """The path of the page. Not script.html, which may exist and be something else."""
     out = (script.with_name(f"{script.stem}-{ending}.html") if given is None else given).absolute()
     if not out.parent.is_dir():
-        raise UserError(f"there is no folder {short(out.parent)} to write the page to")
+        raise UserError(f"the folder {short(out.parent)} does not exist")
     if out.is_dir():
         raise UserError(f"{short(out)} is a folder; give the name of a file")
     return out
@@ -144,16 +144,16 @@ def options_after(
 # -- what is written and said --------------------------------------------------------------------
 
 
-def _write(told: dict[str, Any], out: Path, wanted: int, opens: bool) -> None:
+def _write(story: dict[str, Any], out: Path, wanted: int, opens: bool) -> None:
     from retrograd.viz._page import Page
 
-    passes = told["passes"]
+    passes = story["passes"]
     first = max(min(wanted, len(passes)), 1)
     try:
-        Page(told, first_pass=first - 1).save(out)
+        Page(story, first_pass=first - 1).save(out)
     except OSError as error:
         raise UserError(one_line(error)) from None
-    print(summary(told))
+    print(summary(story))
     print(f"\nThe page is {styled(short(out), 'bold')}", flush=True)
     if opens and not webbrowser.open(out.as_uri()):
         print("retrograd: no browser was found to open it", file=sys.stderr)
@@ -198,13 +198,13 @@ def counted(count: int, what: str) -> str:
     return f"{count:,} {what}{'s' * (count != 1)}"
 
 
-def _alike(told: dict[str, Any]) -> Iterator[tuple[int, int, str]]:
+def _alike(story: dict[str, Any]) -> Iterator[tuple[int, int, str]]:
     """Consecutive passes with the same description: numbers of the first and the last."""
     said = []
-    for one in told["passes"]:
+    for one in story["passes"]:
         ended = ", ended in an error" if one["error"] else ""
         steps = counted(one["count"], "step")
-        said.append(f"{one['how']}{_place(told, one.get('place'))}, {steps}{ended}")
+        said.append(f"{one['how']}{_place(story, one.get('place'))}, {steps}{ended}")
     for text, numbers in itertools.groupby(range(len(said)), said.__getitem__):
         first, *_, last = [*numbers] * 2
         yield first + 1, last + 1, text
@@ -216,5 +216,5 @@ def _pass_line(first: int, last: int, text: str) -> str:
     return f"{styled(f'passes {first} to {last}', 'cyan')}: {text} each"
 
 
-def _place(told: dict[str, Any], place: Any) -> str:
-    return styled(f" ({told['files'][place[0]]['name']}:{place[1]})", "dim") if place else ""
+def _place(story: dict[str, Any], place: Any) -> str:
+    return styled(f" ({story['files'][place[0]]['name']}:{place[1]})", "dim") if place else ""

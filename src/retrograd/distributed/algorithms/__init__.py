@@ -1,4 +1,4 @@
-"""What is made of the calls of ``distributed``."""
+"""Algorithms built on collectives."""
 
 from retrograd.distributed.algorithms.join import Join, Joinable, JoinHook
 

@@ -1,4 +1,4 @@
-"""Training where some ranks have more batches than others.
+"""``Join``: training with different numbers of batches per rank.
 
 A rank that has none left makes the calls that the others need it to make. To know whether there are
 any, all ranks count before each batch how many have one.
@@ -18,7 +18,7 @@ from retrograd.distributed._work import Work
 
 
 class JoinHook:
-    """What a rank does for others when it has no more batches of its own."""
+    """The work of a rank that has run out of batches, for the others."""
 
     def main_hook(self) -> None:
         """Make the calls that go with one batch of another rank."""

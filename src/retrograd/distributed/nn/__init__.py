@@ -1,4 +1,4 @@
-"""Communication whose results can be differentiated."""
+"""Differentiable collectives."""
 
 from retrograd.distributed.nn import functional
 from retrograd.distributed.nn.functional import all_gather, all_reduce

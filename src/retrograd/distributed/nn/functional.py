@@ -1,4 +1,4 @@
-"""Communication whose results can be differentiated: gradients are sent the other way.
+"""Differentiable collectives: gradients are sent in the reverse direction.
 
 The derivative is that of the sum of what all ranks compute, so every rank must run its backward
 pass.
@@ -47,7 +47,7 @@ class _AllGather(Function):
 
 
 def all_reduce(tensor: Any, op: Any = dist.ReduceOp.SUM, group: Any = None) -> Any:
-    """Adds up the tensors of all ranks.
+    """Sums the tensors of all ranks.
 
     Args:
         tensor: the tensor of this rank, which is not changed.

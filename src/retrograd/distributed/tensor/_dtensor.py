@@ -1,4 +1,4 @@
-"""DTensor: its attributes, how tensors get on a mesh, and how they are placed there anew."""
+"""``DTensor``: its attributes, distributing tensors over a mesh, and redistributing them."""
 
 from __future__ import annotations
 
@@ -34,7 +34,8 @@ class _Kind(type):
 
 
 class DTensor(metaclass=_Kind):
-    """The kind of tensors on a mesh: what ``isinstance`` is asked for.
+    """A tensor on a mesh of devices. Use it with ``isinstance``; it is not a separate class of
+    tensors.
 
     Such a tensor is a ``Tensor`` with a few attributes more: ``device_mesh``, ``placements``,
     ``redistribute(device_mesh=None, placements=None)``, ``full_tensor()`` and ``to_local()``.
@@ -45,7 +46,7 @@ class DTensor(metaclass=_Kind):
         local_tensor: Any, device_mesh: DeviceMesh, placements: Sequence[Placement] | None = None,
         *, run_check: bool = False,
     ) -> Any:  # fmt: skip
-        """A tensor on a mesh from what each process holds of it. One process holds all of it.
+        """Creates a tensor on a mesh from the local part of each process.
 
         Args:
             local_tensor: The tensor.

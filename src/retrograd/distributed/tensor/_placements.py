@@ -1,4 +1,4 @@
-"""Placements: what the devices along one dimension of a mesh hold of a tensor."""
+"""Placements: how a tensor is split or replicated along a dimension of a mesh."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from dataclasses import dataclass
 
 
 class Placement:
-    """What the devices along one dimension of a mesh hold of a tensor."""
+    """How a tensor is placed on the devices along one dimension of a mesh."""
 
     def is_shard(self, dim: int | None = None) -> bool:
-        """Whether they hold parts, of a certain dimension if one is given.
+        """Whether the tensor is split, along ``dim`` if given.
 
         Args:
             dim: The dimension.
@@ -21,7 +21,7 @@ class Placement:
         return isinstance(self, Replicate)
 
     def is_partial(self) -> bool:
-        """Whether each holds a summand: False, as XLA adds up what it computes in parts."""
+        """Whether each device holds a partial sum: always False."""
         return isinstance(self, Partial)
 
 
@@ -49,7 +49,7 @@ class Replicate(Placement):
 
 @dataclass(frozen=True)
 class Partial(Placement):
-    """Each device holds a summand. No tensor here is placed so: XLA adds them up by itself.
+    """Each device holds a partial sum. XLA adds these up itself, so no tensor has this placement.
 
     Args:
         reduce_op: How they are combined.

@@ -194,7 +194,7 @@ def parallelize_module(
     parallelize_plan: ParallelStyle | dict[str, ParallelStyle] | None = None,
     *, src_data_rank: int | None = 0,
 ) -> Any:  # fmt: skip
-    """Split the layers of a module over a mesh, each in a style of its own.
+    """Split the layers of a module over a mesh, each in a given style.
 
     What no style places is replicated, and so are tensors that the module is called with.
 

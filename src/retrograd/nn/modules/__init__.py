@@ -1,4 +1,4 @@
-"""Where PyTorch keeps its modules, for programs that import from here.
+"""``torch.nn.modules``: PyTorch's location of modules, for compatibility.
 
 Its files are here by name: ``nn.modules.conv`` gives all names of ``nn``, and the base classes that
 PyTorch has there.

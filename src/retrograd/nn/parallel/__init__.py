@@ -1,4 +1,4 @@
-"""Modules that are trained by several processes."""
+"""Data parallel training of modules."""
 
 from retrograd.nn.parallel.data_parallel import DataParallel, data_parallel
 from retrograd.nn.parallel.distributed import DistributedDataParallel

@@ -90,7 +90,7 @@ class Reducer:
         self.unused = frozenset() if used is None else frozenset(everything) - frozenset(used)
 
     def check_finished(self) -> None:
-        """Refuse to go on where a pass has left gradients out."""
+        """Raise an error if a pass did not produce all gradients."""
         if not self.begun:
             return
         missing = [n for n in range(len(self.parameters)) if n not in self.ready]

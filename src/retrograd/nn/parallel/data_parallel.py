@@ -1,4 +1,4 @@
-"""``DataParallel``: the module as it is, since there are no GPUs to divide a batch between."""
+"""``DataParallel``: runs the module unchanged, in one process."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from retrograd.ops._sections import like
 
 
 class DataParallel(Module):
-    """Calls a module. In PyTorch, it divides the batch between GPUs; without any, it does this.
+    """Calls a module. PyTorch splits the batch across GPUs; this runs it in one process.
 
     Args:
         module: the module.
@@ -31,7 +31,7 @@ class DataParallel(Module):
     ) -> None:
         super().__init__()
         if device_ids or output_device is not None:
-            raise RuntimeError("DataParallel: there are no GPUs, so device_ids must be absent")
+            raise RuntimeError("DataParallel: device_ids is not supported")
         self.module = module
         self.device_ids: list[int] = []
         self.dim = dim
@@ -58,5 +58,5 @@ def data_parallel(
         >>> torch.nn.parallel.data_parallel(torch.nn.Linear(3, 2), torch.ones(1, 3)).shape
         torch.Size([1, 2])
     """
-    given = inputs if isinstance(inputs, tuple) else (inputs,)
-    return DataParallel(module, device_ids, output_device, dim)(*given, **(module_kwargs or {}))
+    args = inputs if isinstance(inputs, tuple) else (inputs,)
+    return DataParallel(module, device_ids, output_device, dim)(*args, **(module_kwargs or {}))

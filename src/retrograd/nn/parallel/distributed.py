@@ -179,7 +179,7 @@ class DistributedDataParallel(Module, Joinable):
         )  # fmt: skip
 
     def join_hook(self, **kwargs: Any) -> JoinHook:
-        """Create the hook that stands in for a process without batches.
+        """Create the hook for a process that has run out of batches.
 
         Args:
             kwargs: the options of ``Join``.
@@ -201,8 +201,8 @@ class DistributedDataParallel(Module, Joinable):
 
     @contextmanager
     def no_sync(self) -> Iterator[None]:
-        """Let gradients accumulate in this process without averaging, until the next backward pass
-        outside.
+        """A context in which gradients accumulate locally; the next backward pass outside averages
+        them.
 
         Returns:
             A context manager.

@@ -16,8 +16,8 @@ def norm_except_dim(v: Any, dim: int) -> Any:
     """
     if dim == WHOLE:
         return linalg.vector_norm(v)
-    kept = one_dim(dim, v.ndim)
-    others = [d for d in range(v.ndim) if d != kept]
+    kept_dim = one_dim(dim, v.ndim)
+    others = [d for d in range(v.ndim) if d != kept_dim]
     return linalg.vector_norm(v, dim=others, keepdim=True) if others else v.abs()
 
 

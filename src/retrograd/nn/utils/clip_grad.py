@@ -125,7 +125,7 @@ def clip_grad_norm_(
     parameters: Tensors, max_norm: float, norm_type: float = 2.0,
     error_if_nonfinite: bool = False, foreach: bool | None = None,
 ) -> Any:  # fmt: skip
-    """Scale gradients so that the norm of all of them together is at most ``max_norm``.
+    """Scale gradients so that their total norm is at most ``max_norm``.
 
     Args:
         parameters: tensors whose gradients are scaled in place.

@@ -71,13 +71,13 @@ def _value(parametrizations: ParametrizationList) -> Any:
     # A result can be used again only if it was computed from the same tensors, which
     # functional_call may have replaced, and with the same grad mode.
     sources, recorded = parametrizations._originals(), is_grad_enabled()
-    kept = _cache.values.get(parametrizations)
+    cached_value = _cache.values.get(parametrizations)
     if (
-        kept is not None
-        and kept[1] is recorded
-        and all(a is b for a, b in zip(kept[0], sources, strict=True))
+        cached_value is not None
+        and cached_value[1] is recorded
+        and all(a is b for a, b in zip(cached_value[0], sources, strict=True))
     ):
-        return kept[2]
+        return cached_value[2]
     value = parametrizations()
     _cache.values[parametrizations] = sources, recorded, value
     return value

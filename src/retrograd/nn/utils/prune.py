@@ -1,4 +1,4 @@
-"""Pruning: parameters of which some entries are kept at zero, by a mask.
+"""Pruning: masks that keep entries of parameters at zero.
 
 A pruned parameter ``weight`` is replaced by ``weight_orig``, which is trained, and a buffer
 ``weight_mask``; ``weight`` itself is their product, computed before each call of the module.
@@ -48,8 +48,8 @@ def _check_fits(amount: Any, total: int) -> None:
 
 
 class BasePruningMethod:
-    """A way to choose which entries of a parameter are kept. A subclass sets ``PRUNING_TYPE`` and
-    overrides ``compute_mask``."""
+    """The base class of pruning methods. A subclass sets ``PRUNING_TYPE`` and overrides
+    ``compute_mask``."""
 
     PRUNING_TYPE: str = "unstructured"
     _tensor_name: str
@@ -87,7 +87,7 @@ class BasePruningMethod:
     def apply(
         cls, module: Any, name: str, *args: Any, importance_scores: Any = None, **kwargs: Any
     ) -> BasePruningMethod:
-        """Prune a parameter of a module, further if it is pruned already.
+        """Prune a parameter of a module; pruning it again prunes further entries.
 
         Args:
             module: the module.
@@ -137,7 +137,7 @@ class BasePruningMethod:
         return method
 
     def prune(self, t: Tensor, default_mask: Any = None, importance_scores: Any = None) -> Tensor:
-        """Prune a tensor that is no parameter.
+        """Prune a tensor that is not a parameter.
 
         Args:
             t: the tensor.
@@ -152,7 +152,7 @@ class BasePruningMethod:
         return t * self.compute_mask(scores, default_mask=default_mask)
 
     def remove(self, module: Any) -> None:
-        """Make the pruned parameter an ordinary one again, with its zeros.
+        """Make pruning permanent: an ordinary parameter replaces the mask.
 
         Args:
             module: the module.
@@ -172,7 +172,7 @@ def _function(hook: Any) -> Any:
 
 
 class PruningContainer(BasePruningMethod):
-    """Several methods that prune the same parameter, one after the other.
+    """A sequence of methods that prune the same parameter.
 
     Args:
         *args: the methods.
@@ -231,7 +231,7 @@ class PruningContainer(BasePruningMethod):
 
 
 class Identity(BasePruningMethod):
-    """Keeps all entries."""
+    """Prunes nothing."""
 
     def compute_mask(self, t: Tensor, default_mask: Tensor) -> Tensor:
         return default_mask
@@ -300,9 +300,9 @@ class LnStructured(BasePruningMethod):
             return default_mask
         others = [d for d in range(t.dim()) if d != self.dim % t.dim()]
         norms = t.norm(p=self.n, dim=others)
-        kept = norms.topk(total - count, largest=True).indices
+        kept_indices = norms.topk(total - count, largest=True).indices
         chosen = norms.new_zeros(total)
-        chosen[kept] = 1
+        chosen[kept_indices] = 1
         return default_mask * _along(t, chosen, self.dim)
 
 
@@ -329,7 +329,7 @@ def _along(t: Tensor, chosen: Tensor, dim: int) -> Tensor:
 
 
 class CustomFromMask(BasePruningMethod):
-    """Keeps the entries of a mask.
+    """Prunes by a given mask.
 
     Args:
         mask: ones and zeros.
@@ -369,7 +369,7 @@ def l1_unstructured(module: Any, name: str, amount: Any, importance_scores: Any 
 
 @like(l1_unstructured)
 def identity(module: Any, name: str) -> Any:
-    """Prune nothing of a parameter: it has a mask of ones."""
+    """Add a mask of ones to a parameter, which prunes nothing."""
     Identity.apply(module, name)
     return module
 
@@ -458,7 +458,7 @@ def custom_from_mask(module: Any, name: str, mask: Tensor) -> Any:
 
 @like(l1_unstructured)
 def remove(module: Any, name: str) -> Any:
-    """Make a pruned parameter an ordinary one again, with its zeros."""
+    """Make the pruning of a parameter permanent: an ordinary parameter replaces the mask."""
     for key, hook in module._forward_pre_hooks.items():
         method = _function(hook)
         if isinstance(method, BasePruningMethod) and method._tensor_name == name:

@@ -66,7 +66,7 @@ class PackedSequence(_Packed):
         return self if data is self.data else type(self)(data, *self[1:])
 
     def cpu(self) -> PackedSequence:
-        """The sequences themselves, which are on the CPU."""
+        """The same sequences: they are on the CPU already."""
         return self
 
     def double(self) -> PackedSequence:
@@ -95,8 +95,8 @@ class PackedSequence(_Packed):
 
     @property
     def is_cuda(self) -> bool:
-        """False: there is no GPU."""
-        return False
+        """Whether the data are on a GPU."""
+        return bool(self.data.is_cuda)
 
 
 def invert_permutation(permutation: Any) -> Any:

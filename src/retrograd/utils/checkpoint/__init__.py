@@ -1,4 +1,4 @@
-"""Checkpointing: a backward pass that computes again what the forward pass did not keep.
+"""Checkpointing: the backward pass recomputes values that were not stored.
 
 - ``_recompute``: ``checkpoint`` itself, in its two forms;
 - ``_frames``: what is remembered of a checkpointed call, and how its values come back;

@@ -29,7 +29,7 @@ class OperationLog(Interceptor):
     def handle(
         self, op: Operation, args: Sequence[Any], options: dict[str, Any], computed: Any
     ) -> Any:
-        given = ", ".join(
+        arguments = ", ".join(
             [_word(x) for x in args] + [f"{k}={_word(v)}" for k, v in options.items()]
         )
         place = _source.user_place(2)
@@ -37,9 +37,9 @@ class OperationLog(Interceptor):
             result = apply(op, args, options, computed)
         except BaseException:
             # It has failed, or saved the last value that was wanted, which ends the run.
-            self.entries.append((f"{op.name}({given})", place))
+            self.entries.append((f"{op.name}({arguments})", place))
             raise
-        self.entries.append((f"{op.name}({given}) -> {_word(result)}", place))
+        self.entries.append((f"{op.name}({arguments}) -> {_word(result)}", place))
         return result
 
 

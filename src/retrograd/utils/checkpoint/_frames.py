@@ -1,4 +1,4 @@
-"""What is kept of a checkpointed call, and how its saved values are recomputed.
+"""Checkpointed calls, and the recomputation of their saved values.
 
 While the function runs, hooks put a ``Holder`` in every place where a node would have saved a
 value. When a backward pass asks for the first of them, the function is run again on the inputs that
@@ -34,7 +34,7 @@ from retrograd.utils.checkpoint._interception import SavingAhead
 
 
 class CheckpointError(RuntimeError):
-    """The second run of a checkpointed function was not like the first."""
+    """The recomputation of a checkpointed function differs from its first run."""
 
 
 TIP = (
@@ -126,7 +126,7 @@ class Recomputation:
         self.values: dict[int, Saved] = {}
 
     def pack(self, tensor: Any) -> Any:
-        """Keep a value, if it stands for one that somebody may ask for."""
+        """Store a value, if a saved value may be recomputed from it."""
         if modes.levels != self.levels:
             return tensor
         position = len(self.saved)
@@ -146,7 +146,7 @@ class Recomputation:
         return saved.tensor  # the function may run a backward pass through this graph, too
 
     def missing(self) -> int:
-        """How many values there are still to come."""
+        """The number of values that are still missing."""
         return len(self.records) - len(self.saved)
 
     def _one_too_many(self, tensor: Any) -> Any:
@@ -184,7 +184,7 @@ class Recomputation:
             )
 
     def take(self, position: int) -> Any:
-        """Give a value out, and let go of it."""
+        """Return a value and release it."""
         if position not in self.values:
             overlapping = (
                 "Performing two backward calls that overlap (i.e. require the same saved "
@@ -275,7 +275,7 @@ class Frame:
         return holder
 
     def unpack(self, holder: Holder) -> Any:
-        """In a backward pass: the value that ``holder`` stands for."""
+        """The value that ``holder`` represents, in a backward pass."""
         if holder.kept is not None:
             return holder.at_its_place(holder.kept.value())
         try:
@@ -329,8 +329,8 @@ def _as_it_is(value: Any) -> Any:
 
 
 class GraphExecGroup(Scope):
-    """Backward passes inside this context share what they compute again. They must not need the
-    same saved value twice.
+    """Backward passes inside this context share recomputed values. They must not need the same
+    saved value twice.
 
     >>> from retrograd.utils.checkpoint import GraphExecGroup, checkpoint
     >>> x = torch.ones(2, requires_grad=True)

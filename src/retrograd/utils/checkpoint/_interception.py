@@ -1,4 +1,4 @@
-"""Watching operations as they run."""
+"""Interceptors, which see or replace operations as they run."""
 
 from __future__ import annotations
 
@@ -42,13 +42,13 @@ class Interceptor(Scope):
     def handle(
         self, op: Operation, args: Sequence[Any], options: dict[str, Any], computed: Any
     ) -> Any:
-        """Do an operation, and whatever else. ``computed``: its output if that is known."""
+        """Handle an operation. ``computed``: its output if that is known."""
         raise NotImplementedError
 
 
 class SavingAhead(Interceptor):
-    """Has the last values that are wanted saved before they are used, and not after: ``missing``
-    says how many there are. What saves them is to end the run, so the last operation need not be
+    """Saves the last missing values before they are used, not after: ``missing`` returns their
+    number. Saving them ends the run, so the last operation need not be
     computed, which may be the largest."""
 
     def __init__(self, pack: Callable[[Any], Any], missing: Callable[[], int]) -> None:

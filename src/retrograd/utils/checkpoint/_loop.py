@@ -1,4 +1,4 @@
-"""``checkpoint_loop``: a loop of many steps in the graph as one node, with few states kept.
+"""``checkpoint_loop``: a long loop as one node, with few stored states.
 
 Forward, every step is run recorded, and its graph is dropped at once. That tells which tensors from
 outside the step its graph ends in: captured parameters, and the initial state. They become the
@@ -35,7 +35,7 @@ def checkpoint_loop(
     until: Callable[[Any], Any] | None = None, preserve_rng_state: bool = True,
     determinism_check: str = "default",
 ) -> Any:  # fmt: skip
-    """Runs a loop whose backward pass keeps only some states and computes the others again.
+    """Runs a loop whose backward pass stores only some states and recomputes the others.
 
     It returns ``functools.reduce(body, range(n), init)``. All tensors that ``body`` uses get their
     gradients, including those it captures; they are equal to those of the plain loop to the last
@@ -100,7 +100,7 @@ def checkpoint_loop(
 
 
 def results(loop: Loop, parts: list[Any]) -> list[Any]:
-    """The last state: what the steps made of it as outputs of one node."""
+    """The last state, as outputs of one node."""
     kinds = loop.kinds_before(loop.n)
     own = [j for j, kind in enumerate(kinds) if kind == j]
     if not own:

@@ -1,4 +1,4 @@
-"""Graphs of single steps of ``checkpoint_loop``: where they end, and what is put there."""
+"""Graphs of single steps of ``checkpoint_loop``, and their boundaries."""
 
 from __future__ import annotations
 

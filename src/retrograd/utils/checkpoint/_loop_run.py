@@ -180,7 +180,7 @@ class Loop:
     # -- steps -----------------------------------------------------------------------------------
 
     def one_step(self, parts: list[Any], i: int) -> list[Any]:
-        """Run the body once, and check what it did."""
+        """Run the body once, and check the new state."""
         versions = versions_of(parts)
         try:
             result = self.body(unflatten(parts, self.shape), i)
@@ -207,7 +207,7 @@ class Loop:
             return self.one_step(parts, i)
 
     def check_again(self, made: list[Any], i: int) -> list[Any]:
-        """That a step has made what it made the first time."""
+        """Check that a step reproduced the state of its first run."""
         if self.check_values and fingerprint(made) != self.fingerprints[i]:
             raise differs(i, OTHER_VALUES)
         return made
@@ -257,7 +257,7 @@ class Loop:
     # -- saved_tensors_hooks -----------------------------------------------------------------------
 
     def pack(self) -> None:
-        """Hand what is kept to the hooks that are on, as every saved value is."""
+        """Pass stored states to the active saved-tensor hooks."""
         if modes.saved_tensor_hooks:
             hooks = modes.saved_tensor_hooks[-1]
             self.kept = {i: packed(kept, hooks) for i, kept in self.kept.items()}
@@ -285,7 +285,7 @@ class Loop:
         return [None if end is None else end.total for end in ends]
 
     def follow_schedule(self, grads: list[Any], ends: dict[Edge, Collector | None]) -> None:
-        kept = {i: unpacked(state) for i, state in self.kept.items()}
+        states = {i: unpacked(state) for i, state in self.kept.items()}
         parts: list[Any] = []
         position = None
         if self.in_hand is not None:
@@ -293,17 +293,17 @@ class Loop:
             parts = self.restored(unpacked(self.in_hand), position)
         # What a step is done with goes at once. Another pass would begin with the initial state.
         self.kept, self.in_hand = {0: self.kept[0]}, None
-        for do in _schedule.reversal(sorted(kept), self.n, self.slots, position):
+        for do in _schedule.reversal(sorted(states), self.n, self.slots, position):
             match do:
                 case _schedule.Restore(step):
-                    parts = self.restored(kept[step], step)
+                    parts = self.restored(states[step], step)
                 case _schedule.Advance(start, stop):
                     for i in range(start, stop):
                         parts = self.run_again(parts, i)
                 case _schedule.Save(step):
-                    kept[step] = self.keep(parts)
+                    states[step] = self.keep(parts)
                 case _schedule.Free(step):
-                    del kept[step]
+                    del states[step]
                 case _schedule.Backward(step):
                     grads = self.back_through(step, parts, grads, ends)
                     parts = []

@@ -1,4 +1,4 @@
-"""States of ``checkpoint_loop``: their parts, and states that are kept."""
+"""States of ``checkpoint_loop``: flattening and storing them."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def check_part(part: Any) -> None:
 
 
 def check_parts(made: list[Any], given: list[Any], i: int) -> None:
-    """That the parts of a state that a step has made are like those it was given."""
+    """Check that the parts of a new state have the shapes and dtypes of the old one."""
     for j, (old, new) in enumerate(zip(given, made, strict=True)):
         if not alike(old, new):
             raise ValueError(
@@ -102,8 +102,8 @@ SAMPLED = 256
 
 
 def fingerprint(parts: list[Any]) -> int:
-    """A number by which a state is known again. Of large tensors it takes some elements, from all
-    over: what makes a step differ seldom touches only a few."""
+    """A fingerprint of a state. It samples the elements of large tensors: a step that differs
+    rarely changes only a few elements."""
     samples = []
     for part in parts:
         if isinstance(part, Plug.tensor):
@@ -118,7 +118,7 @@ def fingerprint(parts: list[Any]) -> int:
 
 
 class Kept(NamedTuple):
-    """A state that is kept, with what must not change, and where the random numbers stood."""
+    """A stored state, with the versions of its tensors and the state of the generator."""
 
     parts: list[Any]
     versions: list[tuple[Version, int] | None]

@@ -44,7 +44,7 @@ def checkpoint(
     context_fn: Callable[[], Contexts] = noop_context_fn, determinism_check: str = "default",
     debug: bool = False, early_stop: bool = True, preserve_rng_state: bool = True, **kwargs: Any,
 ) -> Any:  # fmt: skip
-    """Calls a function without keeping what it saves; the backward pass runs it again.
+    """Calls a function without storing its saved values; the backward pass runs it again.
 
     This takes less memory and more time. The function must compute the same both times; its state
     is its own responsibility. A value that is written in place between the two runs is an error.
@@ -179,8 +179,8 @@ class _Call:
 
 @contextlib.contextmanager
 def restored_rng(state: Any) -> Iterator[None]:
-    """Random numbers inside go on from ``state``, and outside as if nothing had happened. With
-    None, there is nothing special about them."""
+    """A context in which the generator continues from ``state``; its own state is restored
+    afterwards. None does nothing."""
     with fork_rng(enabled=state is not None):
         if state is not None:
             set_rng_state(state)

@@ -1,4 +1,4 @@
-"""When to keep a state and when to run steps again: schedules for the backward pass of a loop.
+"""Schedules for the backward pass of a loop: which states to store, which steps to rerun.
 
 A loop of ``n`` steps takes state 0 to state ``n``; step ``i`` takes state ``i`` to ``i + 1``. Its
 backward pass needs the states in reverse. With room for ``slots`` of them, state 0 included, all
@@ -135,8 +135,8 @@ def reversal(
 
 
 class LoopSchedule:
-    """The steps of ``checkpoint_loop``: how to go through n steps and back with a number of kept
-    states.
+    """The schedule of ``checkpoint_loop``: how to run n steps forward and backward with a limited
+    number of stored states.
 
     Printed, it has a line for each step of the backward pass: ``o`` is a kept state, ``>`` a step
     run forward, ``<`` the step differentiated.
@@ -217,8 +217,8 @@ class Choice(Protocol):
         """Whether the state before ``step`` may be kept, or may be that before the last step."""
 
     def passed(self, step: int) -> tuple[bool, int | None]:
-        """``step`` has been run, and was not the last: whether to keep the state before it, and
-        which of those kept before is to be let go, if one is."""
+        """Called after ``step``, unless it was the last: whether to store the state before it, and
+        which stored state to drop, if any."""
 
 
 class OfflineChoice:

@@ -1,4 +1,4 @@
-"""Selective checkpointing: a policy says which results are kept, and not computed again."""
+"""Selective checkpointing: a policy decides which results are stored."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from retrograd.utils.checkpoint._interception import Interceptor
 
 
 class CheckpointPolicy(enum.Enum):
-    """What to do about the result of an operation: ``*_SAVE`` keeps it, ``*_RECOMPUTE`` lets the
-    backward pass compute it again. To offload to the CPU is to keep: everything is there.
+    """A decision for the result of an operation: ``*_SAVE`` stores it, ``*_RECOMPUTE`` recomputes
+    it in the backward pass. Offloading to the CPU is the same as storing.
 
     >>> from retrograd.utils.checkpoint import CheckpointPolicy
     >>> CheckpointPolicy.MUST_SAVE
@@ -41,7 +41,7 @@ RECOMPUTE = (CheckpointPolicy.MUST_RECOMPUTE, CheckpointPolicy.PREFER_RECOMPUTE)
 
 
 class SelectiveCheckpointContext:
-    """What a policy is told besides the operation and its arguments.
+    """The context passed to a policy, besides the operation and its arguments.
 
     Args:
         is_recompute: always False: policies are asked in the forward pass only.
@@ -64,7 +64,8 @@ Policy = Callable[..., Any]
 def create_selective_checkpoint_contexts(
     policy_fn_or_list: Policy | list[Any], allow_cache_entry_mutation: bool = False
 ) -> tuple[Interceptor, Interceptor]:
-    """Context managers with which ``checkpoint`` keeps some results rather than compute them again.
+    """Creates context managers with which ``checkpoint`` stores some results instead of recomputing
+    them.
 
     Pass this function as ``context_fn``, with its arguments bound.
 

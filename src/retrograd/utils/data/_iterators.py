@@ -1,4 +1,4 @@
-"""One pass over a dataset, in this process or with workers."""
+"""Iterators over a dataset, in this process or with workers."""
 
 from __future__ import annotations
 

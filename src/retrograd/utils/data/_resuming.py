@@ -50,12 +50,12 @@ class Progress:
         self.finished = False
 
     def noted(self, indices: Iterator[Any]) -> Iterator[Any]:
-        """What the sampler gives. Most draw all they need when first asked: from what states?"""
+        """Iterate over the sampler, and note the generator states before it draws."""
         self.started = states_of(self.generators)
         yield from indices
 
     def state_dict(self, length: int | None, persistent: bool) -> dict[str, Any]:
-        """All that is needed to go on, as numbers and tensors."""
+        """The position of the loader, as numbers and tensors."""
         running = not self.finished
         started = self.started if running else None
         if started is None:
@@ -74,7 +74,7 @@ class Progress:
 
 
 def check_state(state: Any, length: int | None, generators: dict[str, Generator]) -> None:
-    """Refuse what is no position, or one of another loader."""
+    """Raise an error unless the state is a position of this loader."""
     if not isinstance(state, dict) or set(state) != _KEYS:
         raise ValueError(
             "load_state_dict expects what state_dict() of a DataLoader returned: a dict of "

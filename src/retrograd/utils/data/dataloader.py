@@ -255,8 +255,8 @@ class DataLoader(Generic[T_co]):
             progress.finished = True
         if not self.in_order and self.num_workers and not progress.finished:
             raise RuntimeError(
-                "a DataLoader with in_order=False cannot say amid an epoch which batches it has "
-                "given. Ask after the epoch, or use in_order=True."
+                "a DataLoader with in_order=False has no state_dict during an epoch. Call it "
+                "after the epoch, or use in_order=True."
             )
         return progress.state_dict(self._known_length(), self.persistent_workers)
 

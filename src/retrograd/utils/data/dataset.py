@@ -1,4 +1,4 @@
-"""Datasets: samples by their number, or one after another."""
+"""Datasets: indexed, or iterable."""
 
 from __future__ import annotations
 
@@ -149,7 +149,7 @@ def _items(dataset: Any, indices: list[Any]) -> list[Any]:
 
 
 class ConcatDataset(Dataset[T_co]):
-    """Datasets one after the other.
+    """A concatenation of datasets.
 
     Args:
         datasets: the datasets.
@@ -204,7 +204,7 @@ class ConcatDataset(Dataset[T_co]):
 
 
 class ChainDataset(IterableDataset[T_co]):
-    """Iterable datasets one after the other.
+    """A concatenation of iterable datasets.
 
     Args:
         datasets: the datasets.

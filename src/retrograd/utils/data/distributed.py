@@ -1,4 +1,4 @@
-"""The samples that each of several processes loads."""
+"""``DistributedSampler``: the samples that each process loads."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from retrograd.utils.data.sampler import Sampler
 
 
 class DistributedSampler(Sampler[int]):
-    """The indices of the samples that one of several processes takes.
+    """Samples the part of a dataset that belongs to one process.
 
     All processes share an order, which depends only on the seed and the epoch. Each takes every
     ``num_replicas``-th index of it.

@@ -1,4 +1,4 @@
-"""Samplers: in which order the samples of a dataset come, and how they make batches."""
+"""Samplers: the order of samples, and how they form batches."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ class RandomSampler(Sampler[int]):
 
     @property
     def num_samples(self) -> int:
-        """How many are drawn: as given, or as many as there are now."""
+        """The number of samples to draw: as given, or the current size of the dataset."""
         return len(self.data_source) if self._num_samples is None else self._num_samples
 
     def __iter__(self) -> Iterator[int]:

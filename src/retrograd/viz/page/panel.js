@@ -318,7 +318,7 @@ class Panel {
         h("span", { class: "quiet" }, this.where(id))), bar,
       h("span", { class: "n" }, bytesText(bytes)));
     };
-    return this.card("Kept in memory by the graph", "memory-card",
+    return this.card("Kept in memory for the backward pass", "memory-card",
       h("p", null, h("b", null, bytesText(total)), " of values saved for the backward pass"),
       h("ol", { class: "bars" }, most.map(row)));
   }
@@ -395,7 +395,7 @@ class Panel {
       value ? this.named(this.story.passes.length > 1 ? "value in this pass" : "value", value, "value") : null,
       this.gradNow,
       this.story.hasStep(id, this.pass) ? null : h("p", { class: "quiet" },
-        item.kind === "group" || !this.story.passes.length ? "" : "It has no step in this pass.")));
+        item.kind === "group" || !this.story.passes.length ? "" : "This pass has no step for it.")));
   }
 
   /** A mark that belongs to no node and no line. */
@@ -415,7 +415,7 @@ class Panel {
       this.closeButton(),
       h("h3", null, h("bdi", null, this.story.placeText(place))),
       h("p", { class: "quiet" }, ids.length
-        ? `computed ${plural(ids.length, "node", "nodes")}:` : "computed nothing that gradients flow through."),
+        ? `computed ${plural(ids.length, "node", "nodes")}:` : "computed nothing with a gradient."),
       h("ul", { class: "made-list" }, ids.slice(0, 50).map((id) => {
         const item = this.story.items.get(id);
         const at = times.items.get(id)?.[0];

@@ -6,7 +6,7 @@ const KEYS = [
   [["1", "…", "5"], "lines, operations, Modules, flame graph, timeline"],
   [["/"], "filter the table"],
   [["↑", "↓", "←", "→"], "from frame to frame in the flame graph; move the timeline"],
-  [["Enter"], "show a frame as wide as the page"],
+  [["Enter"], "zoom in on a frame"],
   [["Esc"], "the frame around it"],
   [["+", "−", "0"], "zoom the timeline in, out, all of it"],
   [["n", "p"], "next, previous event of the timeline"],
@@ -43,7 +43,7 @@ class ProfilePage {
       h("dd", null, value, more ? h("small", null, ` ${more}`) : null));
     byId("tiles").append(tile(null, "Wall time", timeText(data.total)),
       ...parts.map(([kind, title, time]) => tile(kind, title, timeText(time), percent(time))),
-      data.bytes === null ? "" : tile(null, "Memory at most", bytesText(data.peak)));
+      data.bytes === null ? "" : tile(null, "Peak memory", bytesText(data.peak)));
   }
 
   show(name, focus = false) {

@@ -13,7 +13,7 @@ class Flame {
     this.root = this.frames[0];
     this.picked = this.root;
     this.picture = svg("svg", { class: "flame", role: "tree", "aria-label":
-      "Flame graph. Arrow keys go up, down and across; Enter shows a frame as wide as the page." });
+      "Flame graph. Arrow keys go up, down and across; Enter zooms in on a frame." });
     this.told = h("p", { class: "told" });
     byId("view-flame").append(legend(), this.picture,
       this.told);

@@ -65,7 +65,7 @@ class Table {
     shown.sort((a, b) => way * (this.sortBy === "name" ? (a.name < b.name ? -1 : 1)
       : a[this.sortBy] - b[this.sortBy]));
     const none = h("tr", null, h("td", { class: "empty", colspan: this.columns.length + 1 },
-      wanted ? "Nothing has that in its name." : "Nothing was measured."));
+      wanted ? "No matches." : "Nothing was measured."));
     this.body.replaceChildren(...(shown.length ? shown.map((row) => this.row(row)) : [none]));
   }
 

@@ -26,7 +26,7 @@ class Timeline {
     this.told.append(data.eventsLeftOut
       ? `The ${data.events.length.toLocaleString("en")} longest events are shown; `
         + `${data.eventsLeftOut.toLocaleString("en")} are not.`
-      : "Point at an event to see what it is, or press n.");
+      : "Hover over an event for details, or press n.");
     view.append(h("h2", { class: "heading" }, "Memory"), data.memory.length ? this.memory
       : h("p", null, "Memory was not measured: profile with --memory, or profile_memory=True."));
     for (const canvas of [this.events, this.memory]) this.listen(canvas);

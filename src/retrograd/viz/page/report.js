@@ -50,7 +50,7 @@ function showReport() {
   byId("curves").append(...names.filter((name) => data.curves[name]?.x.length).map((name) =>
     chart(name, data.curves[name])));
   byId("about").textContent = data.step
-    ? `Looked at in every ${data.every === 1 ? "step" : `${data.every} steps`}. Updates of about 0.001 of the weights are usual: the green band is ${tidy(USUAL[0])} to ${tidy(USUAL[1])}. The numbers beside histograms are the largest elements.`
+    ? `Measured in every ${data.every === 1 ? "step" : `${data.every} steps`}. Updates of about 0.001 of the weights are usual: the green band is ${tidy(USUAL[0])} to ${tidy(USUAL[1])}. The numbers beside histograms are the largest elements.`
     : "No step yet.";
   byId("parameters").append(h("div", { class: "row" },
     ["parameter", "gradient norm", "update / weight", "weights", "gradient"].map((text) => h("span", null, text))),

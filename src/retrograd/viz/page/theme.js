@@ -1,4 +1,4 @@
-// Light or dark: as the system has it, unless somebody chose.
+// Light or dark theme: as the system has it, unless somebody chose.
 
 const THEME = "retrograd-theme";
 

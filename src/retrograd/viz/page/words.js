@@ -40,7 +40,7 @@ class Words {
       const [given] = step.incoming;
       return given?.data?.length === 1 && given.data[0] === 1
         ? ["The pass starts here, with 1: the derivative of ", this.root(pass), " with respect to itself."]
-        : ["The pass starts here, with the gradient that was given."];
+        : ["The pass starts here, with the gradient that you passed."];
     }
     const outputs = step.incoming?.length ?? 0;
     const isWeighted = pass.steps[0]?.incoming?.[0]?.shape?.length > 0;
@@ -57,7 +57,7 @@ class Words {
   /** What happens to a gradient at a leaf. */
   accumulating({ before }) {
     return before ? "The gradient is added to the previous value of .grad."
-      : "A leaf keeps its gradient: it is stored in .grad, which was empty.";
+      : "This is a leaf: the gradient is stored in .grad, which was empty.";
   }
 
   /** A step, for screen readers. */

@@ -1,4 +1,4 @@
-"""A batch from a list of samples."""
+"""Collating a list of samples into a batch."""
 
 from __future__ import annotations
 
@@ -86,8 +86,8 @@ def default_convert(data: Any) -> Any:
 
 
 def collate(batch: Any, *, collate_fn_map: CollateMap | None = None) -> Any:
-    """A batch by a table of functions, one for each type of what samples are made of. A function
-    is given the list, and the table as ``collate_fn_map``.
+    """Collate a batch with a table of functions, one for each type. A function receives the list,
+    and the table as ``collate_fn_map``.
 
     >>> def longest(batch, *, collate_fn_map):
     ...     return max(batch, key=len)

@@ -1,4 +1,4 @@
-"""The samples of a batch from a dataset."""
+"""Fetching the samples of a batch from a dataset."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ Fetch = Callable[[Any], Any]
 
 
 def fetcher(dataset: Any, iterable: bool, batched: bool, collate_fn: Fetch, drop_last: bool) -> Any:
-    """A function from what the sampler gave, the number of a sample or a list of them, to what the
-    loader gives. That of an iterable dataset raises ``StopIteration`` at the end."""
+    """Create a function that maps an index, or a list of indices, to a batch. For an iterable
+    dataset it raises ``StopIteration`` at the end."""
     if iterable:
         return _next_samples(iter(dataset), batched, collate_fn, drop_last)
     if not batched:

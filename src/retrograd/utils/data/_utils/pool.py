@@ -120,7 +120,7 @@ class WorkerPool:
         )
 
     def stop(self) -> None:
-        """End all workers: when they have finished what they are loading, or else soon."""
+        """Stop all workers, after their current task or a short timeout."""
         if self.stopped or os.getpid() != self._owner:  # a forked copy has no say
             return
         self.stopped = True

@@ -1,4 +1,4 @@
-"""The transport of loaded batches from a worker to the process that requested them.
+"""Sending batches from a worker to the main process.
 
 A message is pickled and goes through the worker's pipe. The memory of large arrays does not: the
 worker writes it to a piece of shared memory that has no name, only a file descriptor, and sends
@@ -76,7 +76,7 @@ class Packed:
 
 
 def receive(connection: Connection) -> tuple[int, Parcel]:
-    """The next message: the task it belongs to, and what came."""
+    """The next message: its task and its contents."""
     task, kind, sizes, pickled = pickle.loads(connection.recv_bytes())
     buffers: list[memoryview] = []
     if sizes:

@@ -1,4 +1,4 @@
-"""The loop of a process that loads data."""
+"""The loop of a worker process."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def get_worker_info() -> WorkerInfo | None:
 
 @dataclass(frozen=True)
 class Job:
-    """What all workers of an iterator are told when they start."""
+    """The configuration of all workers of an iterator."""
 
     dataset: Any
     iterable: bool
