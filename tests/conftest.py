@@ -28,9 +28,16 @@ settings.register_profile("ci", deadline=None, derandomize=True, print_blob=True
 settings.load_profile("ci" if os.environ.get("CI") else "local")
 
 
-# Programs for type checkers, programs that import torch, programs with mistakes, and programs that
-# start JAX, which no process that forks may have done.
-collect_ignore_glob = ["typing/*", "programs/*", "confusions/*", "devices/mesh_*.py"]
+# Programs for type checkers, programs that import torch, and programs with mistakes.
+collect_ignore_glob = ["typing/*", "programs/*", "confusions/*"]
+
+
+def pytest_ignore_collect(collection_path: Path) -> bool | None:
+    """Leave modules that are not tests to those who import or run them: ``--doctest-modules`` would
+    import them all, and some need PyTorch or start JAX, which no process that forks may have
+    done. Files that are named on the command line are collected all the same."""
+    name = collection_path.name
+    return True if name.endswith(".py") and not name.startswith("test_") else None
 
 
 def pytest_collection() -> None:

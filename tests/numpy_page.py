@@ -138,11 +138,11 @@ def outcomes(package: str, folder: str | None = None) -> list[tuple[str, str]]:
 
 
 def row(call: str, word: str, more: str) -> str:
-    text = {"recorded": "recorded", "works": f"works, gives `{more}`"}.get(word)
+    text = {"recorded": "recorded", "works": f"returns `{more}`, without a history"}.get(word)
     if text is None:
         sentences = re.split(r"(?<=\.) |\n", more.replace("|", "\\|"))
         advice = [s.strip() for s in sentences[2:] if s.strip().startswith("What to do")]
-        text = "says: " + " ".join([*sentences[:2], *advice])
+        text = "raises " + " ".join([*sentences[:2], *advice])
     return f"| `{call.replace('|', chr(92) + '|')}` | {text} |"
 
 

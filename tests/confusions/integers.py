@@ -1,5 +1,5 @@
 # Integers that require grad.
-# cause: The tensor is of dtype int64
+# cause: The tensor has dtype int64
 # cure: write the numbers as 1.0
 # line: 7
 import torch

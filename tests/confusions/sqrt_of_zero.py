@@ -1,6 +1,6 @@
 # The distance of equal points.
 # ask: anomaly
-# cause: sqrt has infinite slope at 0
+# cause: The derivative of sqrt is infinite at 0
 # cure: (x + 1e-12).sqrt()
 # line: 10
 import torch

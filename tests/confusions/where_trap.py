@@ -1,6 +1,6 @@
 # where outside of sqrt.
 # ask: anomaly
-# cause: 0/0 at element [0]: sqrt has infinite slope at 0
+# cause: 0/0 at element [0]: the derivative of sqrt is infinite at 0
 # cure: put the `where` inside
 # line: 9
 import torch

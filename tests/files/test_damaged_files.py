@@ -45,7 +45,7 @@ HOSTILE: dict[str, tuple[bytes, str]] = {
     "pickle": (b"\x80\x02}q\x00." + bytes(100), "is a pickle, but not one that torch.save wrote"),
     "git lfs": (b"version https://git-lfs.github.com/spec/v1\noid sha256:0", "git lfs pull"),
     "text": (b"weight = 1\n" * 10, "not a safetensors file"),
-    "not JSON": (file_of(b"{nonsense}"), "header of .* is not what it should be"),
+    "not JSON": (file_of(b"{nonsense}"), "header of .* is invalid"),
     "a list": (file_of(b"[]      "), "not a safetensors file"),
     "not UTF-8": (file_of(b'{"\xff": 1}'), "not UTF-8"),
     "NaN": (file_of(b'{"x": NaN}'), "NaN is not JSON"),

@@ -199,6 +199,10 @@ SCRIPTS = {
         q = nn.ParameterDict({"a": torch.ones(2)}); q["b"] = torch.zeros(1)
         print(q, list(q.keys()), q.pop("a"))
         from collections import OrderedDict
+        pairs = [("z", torch.ones(1)), ("y", torch.ones(2)), ("x", torch.ones(3))]
+        for given in (dict(pairs), OrderedDict(pairs), pairs):
+            q = nn.ParameterDict(given); q.update(nn.ParameterDict(OrderedDict(w=torch.ones(1))))
+            print(list(q.keys()), [n for n, _ in q.named_parameters()])
         print(nn.Sequential(OrderedDict(first=nn.ReLU(), second=nn.Tanh())))
     """,
 }

@@ -33,7 +33,7 @@ def test_they_run_eagerly(name, order):
     compiled = torch.compile(function)
     a = torch.tensor(2.0, dtype=torch.float64)
     solver = "solve_ivp" if name == "odeint" else name
-    with pytest.warns(UserWarning, match=rf"which it looks at by {solver}\(\)"):
+    with pytest.warns(UserWarning, match=rf"which it reads with {solver}\(\)"):
         torch.testing.assert_close(compiled(a), function(a))
     torch.testing.assert_close(compiled(a + 1), function(a + 1))
 

@@ -228,7 +228,7 @@ def test_a_mistake_is_one_line(capsys: Any, options: str, message: str) -> None:
 def test_a_command_is_needed(capsys: Any) -> None:
     assert main(["pipeline"]) == 2
     assert capsys.readouterr().err == (
-        "retrograd: say what to do with the pipeline: retrograd pipeline plan --help\n"
+        "retrograd: specify a command: retrograd pipeline plan --help\n"
     )
 
 

@@ -52,10 +52,10 @@ def test_a_program_that_fails(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("arguments", "said"), [
-    ((), "say which script to run: retrograd profile program.py"),
+    ((), "specify a script: retrograd profile program.py"),
     (("none.py",), "there is no file 'none.py'"),
-    (("empty.py",), "the script called no operation, so there is no page"),
-    (("empty.py", "-o", "nowhere/page.html"), "there is no folder nowhere"),
+    (("empty.py",), "the script called no operation, so no page was written"),
+    (("empty.py", "-o", "nowhere/page.html"), "the folder nowhere does not exist"),
     (("empty.py", "--rows", "many"), "'many' is not a whole number"),
     (("wrong.py",), "wrong.py:1: "),
 ])  # fmt: skip

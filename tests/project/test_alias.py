@@ -120,8 +120,8 @@ def test_mistakes_are_reported_in_a_line(tmp_path: Path) -> None:
     said = {
         ("run", "nope.py"): "there is no file 'nope.py'",
         ("nope.py",): "there is no file 'nope.py'",
-        ("run",): "say which script to run: retrograd run train.py",
-        ("run", "-m"): "say which module to run: retrograd run -m package.train",
+        ("run",): "specify a script: retrograd run train.py",
+        ("run", "-m"): "specify a module: retrograd run -m package.train",
         ("run", "-m", "no.module"): "there is no module 'no.module' to run",
         ("run", "wrong.py"): "wrong.py:1: '(' was never closed",
     }

@@ -84,13 +84,13 @@ def test_mistakes_in_options(arguments: list[str], complaint: str) -> None:
 @pytest.mark.parametrize(
     ("arguments", "complaint"),
     [
-        ([], "say what to train: digits, chars, or a configuration file"),
+        ([], "specify what to train: digits, chars, or a configuration file"),
         (["digit"], "cannot train 'digit'; did you mean digits?"),
         (["mnist"], "cannot train 'mnist'; choose from digits, chars, or give the name of a .toml "
          "or .json file"),
         (["my.toml"], "there is no file 'my.toml'; choose from digits, chars, or give the name of "
          "a .toml or .json file"),
-        (["digits", "--text", "x"], "--text is for chars: digits has images of its own"),
+        (["digits", "--text", "x"], "--text is only for chars"),
         (["chars", "--text", "nowhere.txt"], "{here}/nowhere.txt: No such file or directory"),
         (["chars", "--text", "."], "{here}: Is a directory"),
         (["chars", "--text", "binary"], "{here}/binary is not text in UTF-8: byte 3 is 0xff"),
@@ -218,8 +218,8 @@ def test_where_files_go(tmp_path: Path) -> None:
     assert weights != before[folder / "model.safetensors"]
     said = refused(*QUICK, "--out", folder)
     assert said == (
-        f"retrograd: {folder} has a run already: go on with it by --resume {folder}, or name "
-        "another --out"
+        f"retrograd: {folder} already contains a run: continue it with --resume {folder}, or "
+        "choose another --out"
     )
 
 

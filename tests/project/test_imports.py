@@ -14,31 +14,31 @@ ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = ROOT / "src" / "retrograd"
 PAGE = ROOT / "docs" / "architecture.md"
 
-SAME = "(the same)"  # part of the layer above it in the drawing
+SAME = "(as above)"  # part of the layer above it in the drawing
 # Top to bottom. A module may import modules of its own layer and of those below.
 LAYERS = (
     ("__main__.py", "the command line"),
-    ("tour/ training/", "what it runs: a tour, and models to train"),
+    ("tour/ training/", "its commands: the tour, and models to train"),
     ("distributions/", "probability distributions"),
-    ("pipeline/ profiler/ viz/", "models split across processes; time and memory; pictures"),
+    ("pipeline/ profiler/ viz/", "pipeline parallelism; profiling; pictures"),
     ("array_api/", "the array API standard's namespace"),
-    ("numpy_protocols/", "NumPy's functions, called with tensors"),
-    ("_alias.py _scripts.py", "programs that import torch, run with this package in its place"),
+    ("numpy_protocols/", "NumPy functions on tensors"),
+    ("_alias.py _scripts.py", "running programs that import torch"),
     ("_aten.py as_torch.py", SAME),
     ("__init__.py", "the public package: `import retrograd`"),
     ("integrate/ optimize/", "solvers: differential equations, minima, roots, fits"),
     ("interpolate.py", SAME),
     ("devices/", "tensors on GPUs and other devices, computed by XLA"),
-    ("_dynamo.py compiler/", "functions and their derivatives as programs to read and run"),
+    ("_dynamo.py compiler/", "compiling functions and their derivatives"),
     ("files/ optim/", "saving and loading; optimizers"),
     ("serialization.py", SAME),
-    ("jit.py testing/", "names that programs written for PyTorch mention"),
+    ("jit.py testing/", "PyTorch names, for compatibility"),
     ("_higher_order_ops.py", SAME),
-    ("amp/ cuda/", "lower precision; what is asked of a GPU"),
+    ("amp/ cuda/", "mixed precision; queries about GPUs"),
     ("mps.py xpu.py", SAME),
     ("func/ nn/ utils/", "transforms; modules and layers; checkpointing and data loading"),
     ("distributed/", "communication between processes, over MPI"),
-    ("fft.py linalg.py", "PyTorch's namespaces: names, and where they are defined"),
+    ("fft.py linalg.py", "PyTorch's namespaces: names defined elsewhere"),
     ("random.py special.py", SAME),
     ("_scipy_special.py", SAME),
     ("sparse/", SAME),
@@ -52,14 +52,14 @@ LAYERS = (
     ("masked.py quasirandom.py", SAME),
     ("_subclasses/ export.py fx/", SAME),
     ("nested.py onnx.py", SAME),
-    ("_custom_ops.py library.py", "declaring operations of one's own"),
+    ("_custom_ops.py library.py", "declaring custom operations"),
     ("tensor/", "the Tensor class: methods, indexing, creation"),
     ("autograd/", "the graph, the backward pass, Function, modes, checks"),
     ("ops/", "the table: every operation with its derivative"),
     ("arrays/", "raw arrays: the only layer that imports NumPy and SciPy"),
-    ("_modes.py _source.py", "modes per thread; lines of the user's code; tracebacks"),
+    ("_modes.py _source.py", "modes per thread; source lines; tracebacks"),
     ("_tracebacks.py", SAME),
-    ("_errors.py _later.py", "errors that the command line reports; names loaded when first used"),
+    ("_errors.py _later.py", "command-line errors; lazily loaded names"),
     ("_records.py", "classes of named values"),
 )
 BLOCK = re.compile(r"(## Layers\n.*?^```\n)(.*?)(^```$)", re.M | re.S)
@@ -132,6 +132,22 @@ def test_all_forms_of_import_are_seen() -> None:
         "import numpy": [],
     }.items():
         assert list(imported(source, set(heights()))) == expected, source
+
+
+def test_tests_can_be_collected_without_pytorch_and_jax() -> None:
+    """They are optional, so modules of tests import them in the tests that need them."""
+    paths = [path for folder in ("tests", "tests/*") for path in ROOT.glob(f"{folder}/*.py")]
+    programs = ("confusions", "typing")  # which are run, not imported
+    modules = {path.stem: path for path in paths if path.parent.name not in programs}
+    reached = [name for name in modules if name.startswith(("test_", "conftest"))]
+    for name in reached:
+        for node in ast.parse(modules[name].read_text(encoding="utf-8")).body:
+            names = [node.module or ""] if isinstance(node, ast.ImportFrom) else []
+            names += [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+            packages = {name.split(".")[0] for name in names}
+            optional = packages & {"torch", "jax", "jaxlib", "pandas", "sklearn"}
+            assert not optional, f"{modules[name].relative_to(ROOT)} imports {optional}"
+            reached += [name for name in packages if name in modules and name not in reached]
 
 
 def test_only_arrays_imports_numpy_and_scipy() -> None:

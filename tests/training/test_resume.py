@@ -295,7 +295,7 @@ def test_a_text_that_has_changed(tmp_path: Path) -> None:
     assert done(config, "--out", run, "--quiet")[0] == 0
     text = tmp_path / "text.txt"
     text.write_text(text.read_text(encoding="utf-8") + "!", encoding="utf-8")
-    assert refused("--resume", run).endswith("the data have changed since, so the run cannot go on")
+    assert refused("--resume", run).endswith("the data have changed, so the run cannot be resumed")
 
 
 def test_only_one_process_trains_in_a_folder(tmp_path: Path) -> None:

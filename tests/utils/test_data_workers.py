@@ -938,7 +938,7 @@ def test_a_state_in_no_order():
     loader = data.DataLoader(range(9), 2, num_workers=2, in_order=False)
     iterator = iter(loader)
     next(iterator)
-    with pytest.raises(RuntimeError, match="in_order=False cannot say amid an epoch"):
+    with pytest.raises(RuntimeError, match="in_order=False has no state_dict during an epoch"):
         loader.state_dict()
     list(iterator)
     assert loader.state_dict()["finished"]

@@ -518,13 +518,13 @@ def test_a_script_that_fails(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        ([], "say which script to run: retrograd explain program.py"),
+        ([], "specify a script: retrograd explain program.py"),
         (["nothing.py"], "there is no file 'nothing.py'"),
         (["folder"], "folder is a folder; give the name of a script"),
         (["broken.py"], "broken.py:1: '(' was never closed"),
         (["zero.py"], "source code string cannot contain null bytes"),
         (["quiet.py"], "the script made no backward pass, and no variable of it holds a result"),
-        (["quiet.py", "--out", "no/x.html"], "no to write the page to"),
+        (["quiet.py", "--out", "no/x.html"], "the folder no does not exist"),
         (["quiet.py", "--out=folder"], "folder is a folder; give the name of a file"),
         (["quiet.py", "--pass", "0"], "'0' is not a whole number of at least 1"),
         (["quiet.py", "--pass"], "argument --pass: expected one argument"),

@@ -456,7 +456,7 @@ def test_a_recording_and_a_profiler_observe_the_same_pass() -> None:
         with pytest.warns(UserWarning, match="not a leaf"):
             assert y.grad is None
     why = {mark["kind"]: mark["why"] for mark in story.to_json()["marks"]}
-    assert why["nan"][0] == "0/0 at element [0]: sqrt has infinite slope at 0."
+    assert why["nan"][0] == "0/0 at element [0]: the derivative of sqrt is infinite at 0."
     assert why["no_gradient"][-1].startswith("What to do: Call y.retain_grad() before backward()")
 
 

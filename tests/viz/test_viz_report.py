@@ -82,8 +82,9 @@ def test_the_first_nan_has_its_cause_and_the_page_of_its_pass(tmp_path: Path) ->
     assert mark["text"] == "Step 4: the gradient of weight and bias is not finite."
     assert "a gradient that Sqrt passes on, at test_viz_report.py:" in mark["why"][0]
     assert mark["why"][1:] == [
-        "sqrt has infinite slope at 0.", "What to do: add a small number first: (x + 1e-12).sqrt()."
-    ]  # fmt: skip
+        "The derivative of sqrt is infinite at 0.",
+        "What to do: add a small number first: (x + 1e-12).sqrt().",
+    ]
     assert mark["page"] == "run-step-4.html"
     assert '"SqrtBackward0"' in (tmp_path / mark["page"]).read_text(encoding="utf-8")
     assert told["curves"]["loss"]["y"][4:] == [None, None]

@@ -404,7 +404,7 @@ def test_no_formula_for_what_nobody_wants() -> None:
 def test_broadcasting_is_said() -> None:
     x = torch.ones(3, requires_grad=True)
     with_sum = rule_of((x + torch.ones(2, 3)).grad_fn, (2, 3))
-    assert "sum over the dimensions" in with_sum.words
+    assert "summed over the broadcast dimensions" in with_sum.words
     assert "sum over" not in rule_of((x + torch.ones(3)).grad_fn, (3,)).words
 
 

@@ -46,7 +46,7 @@ def test_each_step_in_plain_words(opened: Open) -> None:
         "How much the result changes when w changes. It was used 2 times; the gradients of "
         "all uses are added.",
     ]
-    kept = "A leaf keeps its gradient: it is stored in .grad, which was empty."
+    kept = "This is a leaf: the gradient is stored in .grad, which was empty."
     assert words(page, ".accumulates .says") == kept
     page.select_option("#pass", "1")
     page.click("#last")
@@ -71,7 +71,7 @@ def test_what_was_given_is_not_said_to_be_one(opened: Open) -> None:
     told["passes"][0]["steps"][0]["incoming"] = [stories.value(2.0)]
     page = opened(told)
     page.keyboard.press("ArrowRight")
-    given = "The pass starts here, with the gradient that was given."
+    given = "The pass starts here, with the gradient that you passed."
     assert words(page, ".arrives .says") == given
     for step in told["passes"][0]["steps"]:
         step["incoming"] = [stories.value(1.0, 2.0)]
