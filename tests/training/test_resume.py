@@ -120,11 +120,19 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     return runs
 
 
-def kill_while_training(process: subprocess.Popen[str], run: Path, wait: float) -> bool:
-    """Kill a process some time after it has begun to train. False if it was through before."""
-    before = checkpoints(run)
-    while process.poll() is None and checkpoints(run) == before:
-        time.sleep(0.002)
+def kill_while_training(
+    process: subprocess.Popen[str], run: Path, written: int, wait: float
+) -> bool:
+    """Kill a process some time after it has written some checkpoints. False if it ended before.
+
+    The moment is counted in checkpoints, so that a fast machine is not done before it comes.
+    """
+    last = max(checkpoints(run), default="")
+    while process.poll() is None and written:
+        time.sleep(0.001)
+        now = max(checkpoints(run), default="")
+        written -= now != last
+        last = now
     try:
         process.wait(wait)
     except subprocess.TimeoutExpired:
@@ -143,7 +151,8 @@ def test_killed_at_random_moments(task: str, tmp_path: Path, whole: dict[str, Pa
     while True:
         resume = ["--resume"] if (run / "config.json").exists() else []
         with command(config, "--out", run, "--quiet", *resume) as process:
-            if not kill_while_training(process, run, moments.uniform(0, 0.4)):
+            written, wait = moments.randint(1, 3), moments.uniform(0, 0.02)
+            if not kill_while_training(process, run, written, wait):
                 break
         kills += 1
         checkpoints_are_whole(run)
