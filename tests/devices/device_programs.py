@@ -909,6 +909,44 @@ def test_compiled_steps_of_parameters_with_equal_and_unequal_counts(counts: Any)
         np.testing.assert_allclose(here, there, rtol=2e-6, atol=1e-7)
 
 
+def test_updates_are_a_program_after_the_one_that_gives_the_loss(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    weight = torch.linspace(-1, 1, 6).to(DEVICE).requires_grad_()
+    opt = torch.optim.Adam([weight], 0.1)
+
+    @torch.compile(fullgraph=True)
+    def step() -> Any:
+        opt.zero_grad()
+        loss = (weight * weight).sum()
+        loss.backward()
+        nn.utils.clip_grad_norm_([weight], 1.0)
+        opt.step()
+        return loss.detach()
+
+    for _ in range(3):
+        step()
+    from retrograd.devices._programs import Part
+
+    calls = []
+    run = Part.__call__
+
+    def noted(part: Any, *values: Any) -> Any:
+        found = run(part, *values)
+        names = {line.operation.name for line in part.program.lines}
+        calls.append((names, dict(zip(part.program.outputs, found, strict=True))))
+        return found
+
+    before = weight.tolist()
+    monkeypatch.setattr(Part, "__call__", noted)
+    loss = step()
+    (passes, results), (updates, _) = calls
+    assert updates == {"optimizer_update"}
+    assert not updates & passes
+    assert loss.item() in [float(y) for v, y in results.items() if not v.shape]
+    assert loss.item() == pytest.approx(sum(x * x for x in before))
+
+
 def test_a_gradient_of_a_compiled_step_is_a_new_tensor() -> None:
     weight = torch.ones(3, device=DEVICE, requires_grad=True)
     opt = torch.optim.SGD([weight], 0.5)

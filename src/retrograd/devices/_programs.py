@@ -5,6 +5,12 @@ the old, unless something else refers to it. So are gradients of the last step t
 replaces. A step then has the same memory each time, which matters on GPUs: XLA launches a program
 as one graph of kernels, which it has to make anew for other addresses.
 
+Optimizer updates are a program of their own, after that of the forward and backward pass. XLA hands
+over no result before a program ends, so the loss of a single program would arrive after the updates,
+and the device would wait until the host has read it and has called the next step. In two programs,
+the host does that while the device updates parameters. Gradients are results of a step in any case,
+so nothing more is stored.
+
 Checks of indices are a part of XLA's program, too, and nobody waits for what they find
 (``_pending.py``).
 """
@@ -30,7 +36,7 @@ from retrograd.compiler.xla._executable import (
 )
 from retrograd.compiler.xla._stages import Stage, stages_of
 from retrograd.compiler.xla._table import lowering
-from retrograd.compiler.xla._updates import with_numbers
+from retrograd.compiler.xla._updates import NUMBERS, with_numbers
 from retrograd.devices import _pending, _platforms
 from retrograd.devices._level import place_of
 from retrograd.devices._values import DeviceValue, Memory, put
@@ -46,7 +52,12 @@ def function_of(program: Program) -> tuple[Callable[..., Any], set[Var]]:
     none."""
     explain_host_lines(program)
     program, checks = with_late_checks(with_numbers(program))
-    return OnDevice(program, stages_of(program, runs_on_host), checks), set()
+    return OnDevice(program, stages_of(program, runs_on_host, _begins_updates), checks), set()
+
+
+def _begins_updates(line: Line) -> bool:
+    """Whether a line computes the numbers that all optimizer updates need."""
+    return line.operation.name == NUMBERS
 
 
 # -- checks ----------------------------------------------------------------------------------
@@ -140,7 +151,7 @@ class OnDevice(Executable):
         spares = range(first, first + len(self.recycled))
         self.run = self.in_lines([*range(len(program.inputs)), *spares])
         # The numbers of an optimizer stay on the CPU, where it computes them.
-        numbers = {v for line in program.lines if line.operation.name == "optimizer_numbers"
+        numbers = {v for line in program.lines if line.operation.name == NUMBERS
                    for v in line.outputs}  # fmt: skip
         self.stays = [v in numbers for v in program.outputs]
         # Programs read numbers such as the loss, which then are on their way before anyone asks.

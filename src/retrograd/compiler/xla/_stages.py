@@ -20,9 +20,14 @@ class Stage(NamedTuple):
     program: Program
 
 
-def stages_of(program: Program, on_host: Callable[[Line], bool]) -> list[Stage]:
+def stages_of(
+    program: Program, on_host: Callable[[Line], bool], late: Callable[[Line], bool] | None = None
+) -> list[Stage]:
     """The stages of a program, in order: as few as there can be if lines keep what they need and
-    lines with effects their order."""
+    lines with effects their order.
+
+    ``late`` are lines for NumPy that begin a second part of the program. What does not depend on
+    them is in stages before theirs."""
     shown = _shown_parts(program)
     number: dict[Var, int] = {}
     parts: dict[int, list[Line]] = {}
@@ -30,6 +35,8 @@ def stages_of(program: Program, on_host: Callable[[Line], bool]) -> list[Stage]:
     for line in program.lines:
         host = bool(line.effects or on_host(line) or any(v in shown for v in line.outputs))
         stage = int(not host)  # even numbers are NumPy's
+        if late is not None and late(line):
+            stage = 2  # the lines of stage 1, which do not need it, are XLA's first part
         for v in line.inputs:
             before = number.get(v, 0)
             stage = max(stage, before if before % 2 == (not host) else before + 1)

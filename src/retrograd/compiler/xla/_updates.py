@@ -20,6 +20,7 @@ from retrograd.compiler.xla._table import lowering
 from retrograd.optim._rules import TracedUpdate
 
 np = arrays.programs.numpy
+NUMBERS = "optimizer_numbers"  # the name of the line that NumPy runs
 UPDATE = "optimizer_update"  # the name of lines that XLA runs
 KERNELS: dict[str, Callable[..., Any]] = {}
 
@@ -160,7 +161,7 @@ def with_numbers(program: Program) -> Program:
         kernel = Kernel(UPDATE, line.operation.forward)
         options = {"numbers": values, "of": numbers, "which": k}
         new[line] = Line(tuple(made), kernel, tuple(args), options, True, line.place, line.backward)
-    first = Line((*outputs, values), Kernel("optimizer_numbers", numbers), tuple(scalars),
+    first = Line((*outputs, values), Kernel(NUMBERS, numbers), tuple(scalars),
                  {}, True, lines[0].place, False)  # fmt: skip
     body = [first, *[new.get(line, line) for line in program.lines]]
     return Program(program.name, program.inputs, body, program.outputs, program.updates,
