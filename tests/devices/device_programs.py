@@ -992,6 +992,39 @@ def test_operations_that_went_wrong_on_devices_only() -> None:
     here = F.gumbel_softmax(torch.linspace(-1, 1, 6).reshape(2, 3), 0.5, hard=True)
     assert there.device == torch.device(DEVICE, 0)
     assert there.tolist() == here.tolist()
+    (number.gather(0, torch.tensor([0]).to(DEVICE)) * 5).sum().backward()
+    assert number.grad.item() == 8
+    truths = torch.tensor([[0.0, 1.0], [2.0, 0.0]], device=DEVICE)
+    assert truths.all(dim=[], keepdim=True).tolist() == [[False, True], [True, False]]
+    assert truths.sign().neg().sign().signbit().tolist() == [[False, True], [True, False]]
+
+
+@pytest.mark.parametrize("device", ["cpu", DEVICE])
+def test_as_strided_of_a_view_shows_the_memory(device: str) -> None:
+    x = torch.arange(12.0).to(device)
+    part = x[2:].reshape(5, 2)[1:]  # from the fifth element on
+    before = part.as_strided((2, 3), (6, 1), 1)
+    assert before.tolist() == [[1, 2, 3], [7, 8, 9]]
+    assert part.as_strided((2,), (3,)).tolist() == [4, 7]
+    before[0].fill_(-1.0)
+    assert x.tolist() == [0, -1, -1, -1, 4, 5, 6, 7, 8, 9, 10, 11]
+    x[8] = 20.0
+    assert before.tolist() == [[-1, -1, -1], [7, 20, 9]]
+    with pytest.raises(RuntimeError, match="out of bounds for storage of size 48"):
+        part.as_strided((5,), (3,))
+    # A write whose elements are in no view but the one that is written.
+    leaf = torch.arange(12.0).to(device).requires_grad_()
+    y = leaf.clone()
+    y[2:].as_strided((3,), (2,), 1).mul_(torch.tensor([2.0, 3.0, 4.0]).to(device))
+    (y * y).sum().backward()
+    factors = [1, 2, 1, 3, 1, 4, 1, 1, 1, 1, 1, 1]
+    assert leaf.grad.tolist() == [2 * i * k * k for i, k in enumerate(factors)]
+
+
+def test_as_strided_of_a_view_of_another_dtype_is_refused() -> None:
+    parts = torch.view_as_real(torch.ones(3, dtype=torch.complex64, device=DEVICE))
+    with pytest.raises(RuntimeError, match="the memory of a view of another dtype"):
+        parts.as_strided((2,), (1,))
 
 
 def test_out_on_another_device_is_refused() -> None:

@@ -73,6 +73,22 @@ def test_second_derivatives_are_those_of_the_steps() -> None:
         assert retrograd.all((fused - steps).abs() < 1e-9 * (1 + steps.abs()))
 
 
+def test_second_derivatives_in_bfloat16_with_a_mask_of_float32() -> None:
+    retrograd.manual_seed(0)
+    whole = [retrograd.randn(1, 2, 3, 4).bfloat16().float() for _ in range(3)]
+    mask = retrograd.randn(3, 3)
+    found = []
+    for dtype in (retrograd.float32, retrograd.bfloat16):
+        q, k, v = (x.to(dtype).requires_grad_() for x in whole)
+        output = retrograd.nn.functional.scaled_dot_product_attention(q, k, v, mask)
+        first = retrograd.autograd.grad(output.float().exp().sum(), (q, k, v), create_graph=True)
+        total = sum((g.float() ** 2).sum() for g in first)
+        found.append(retrograd.autograd.grad(total, (q, k, v)))
+    for wide, narrow in zip(*found, strict=True):
+        assert narrow.dtype is retrograd.bfloat16
+        assert float((narrow.float() - wide).norm() / wide.norm()) < 0.03
+
+
 def test_long_batches_are_done_in_parts() -> None:
     from retrograd import arrays
 

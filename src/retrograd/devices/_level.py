@@ -174,6 +174,8 @@ def _views(operation: Any, args: tuple[Any, ...], options: dict[str, Any]) -> An
     known = _known_views.get(key)
     if known is None:
         found = operation.forward(source.layout, **options)
+        if operation.name == "as_strided" and source.steps:
+            return _of_memory(operation, source, found, options)
         several = isinstance(found, (tuple, list))
         known = several, [
             source.view(y, Step(operation, options, i if several else None))
@@ -185,6 +187,21 @@ def _views(operation: Any, args: tuple[Any, ...], options: dict[str, Any]) -> An
             _known_views[key] = known
     several, views = known
     return tuple(map(source.part, views)) if several else source.part(views[0])
+
+
+def _of_memory(operation: Any, source: DeviceValue, layout: Any, options: dict[str, Any]) -> Any:
+    """What ``as_strided`` of a view shows. It need not be a part of that view, so it is described
+    as a view of the memory."""
+    memory = source.memory
+    whole = DeviceValue(memory, memory.content.shape, memory.content.dtype)
+    if whole.dtype != source.dtype:
+        raise RuntimeError(
+            f"as_strided: on the device {memory.place}, the memory of a view of another dtype "
+            f"({source.dtype} of {whole.dtype}) cannot be seen. Use clone() first."
+        )
+    start = options["start"] + arrays.layout.offset(source.layout)
+    of_whole = {**options, "start": start, "own": arrays.strides(whole.layout)}
+    return whole.part(whole.view(layout, Step(operation, of_whole, None)))
 
 
 def on_host(operation: Any, args: tuple[Any, ...], options: dict[str, Any]) -> Any:

@@ -6,10 +6,10 @@ replaces. A step then has the same memory each time, which matters on GPUs: XLA 
 as one graph of kernels, which it has to make anew for other addresses.
 
 Optimizer updates are a program of their own, after that of the forward and backward pass. XLA hands
-over no result before a program ends, so the loss of a single program would arrive after the updates,
-and the device would wait until the host has read it and has called the next step. In two programs,
-the host does that while the device updates parameters. Gradients are results of a step in any case,
-so nothing more is stored.
+over no result before a program ends, so the loss of a single program would arrive after the
+updates, and the device would wait until the host has read it and has called the next step. In two
+programs, the host does that while the device updates parameters. Gradients are results of a step in
+any case, so nothing more is stored.
 
 Checks of indices are a part of XLA's program, too, and nobody waits for what they find
 (``_pending.py``).

@@ -178,7 +178,8 @@ def _reduced(operation: Any, given: list[Raw], options: dict[str, Any]) -> Any:
     x, dim = given[0], options["dim"]
     if 0 in x.shape or not x.ndim:
         return None
-    dims = {d % x.ndim for d in ((dim,) if isinstance(dim, int) else dim or range(x.ndim))}
+    along = range(x.ndim) if dim is None else (dim,) if isinstance(dim, int) else dim
+    dims = {d % x.ndim for d in along}
     if options["keepdim"]:
         shape = tuple([1 if d in dims else n for d, n in enumerate(x.shape)])
     else:

@@ -404,6 +404,10 @@ def mark_views(
         first = before.part if before is not None else None
         from retrograd.autograd._parts import Part
 
+        if before is not None and op.name == "as_strided":  # not a part of the view in between
+            from retrograd.ops.shapes.viewing import strided_from
+
+            options, source, first = strided_from(before.base, source, options), before.base, None
         for i, result in enumerate(results):
             part = Part(source, first, op, options, (i, len(results)))
             meta_of(result).view.part = part  # type: ignore[union-attr]

@@ -244,8 +244,9 @@ def _logaddexp(x: Any, y: Any) -> Any:
 def _sgn(x: Any) -> Any:
     if x.dtype == bool:
         return x
-    found = jnp.sign(x)
-    return found if x.dtype.kind != "f" else jnp.where(jnp.isnan(x), 0, found)
+    if not jnp.issubdtype(x.dtype, jnp.floating):
+        return jnp.sign(x)
+    return jnp.where(x > 0, 1, jnp.where(x < 0, -1, 0)).astype(x.dtype)  # 0 for -0.0 and NaN
 
 
 @lowering("angle")

@@ -175,7 +175,7 @@ def _scattered(x: Any, index: Any, values: Any, dim: int, how: str) -> Any:
 
 @lowering("scatter_zeros")
 def _scatter_zeros(x: Any, shape: Any, dim: int, indices: Any) -> Any:
-    if indices.ndim and indices.shape[dim] == 1 and shape[dim] < 1 << 31:
+    if shape and indices.ndim and indices.shape[dim] == 1 and shape[dim] < 1 << 31:
         others = list(shape)
         others[dim] = 1
         if tuple(others) == indices.shape:

@@ -65,7 +65,10 @@ def _attention_of(
     allowed = ne(raw(scores), -math.inf)
     some, each = (any_of(allowed, dim=(3,), keepdim=keepdim) for keepdim in (False, True))
     total = logsumexp_op(where(each, scores, zeros_like(scores)), dim=(3,), keepdim=False)
-    weighted = products.matmul(safe_softmax(scores), values)
+    weights = safe_softmax(scores)
+    if raw(weights).dtype != raw(values).dtype:  # a float32 mask of operands in bfloat16
+        weights = to_dtype(weights, dtype=raw(values).dtype)
+    weighted = products.matmul(weights, values)
     return weighted, where(some, total, zeros_like(total))
 
 

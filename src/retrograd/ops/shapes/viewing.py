@@ -196,6 +196,12 @@ def as_strided(
     return as_strided_at(input, size=shape, stride=steps, start=start - _offset(input), own=own)
 
 
+def strided_from(base: Any, view: Any, options: dict[str, Any]) -> dict[str, Any]:
+    """The options by which ``as_strided`` takes of ``base`` what it would take of a view of it."""
+    start = options["start"] + _offset(view) - _offset(base)
+    return {**options, "start": start, "own": arrays.strides(arrays.writable(raw(base)))}
+
+
 def _layout(
     input: Any, size: Sequence[int], stride: Sequence[int], storage_offset: int | None
 ) -> tuple[tuple[int, ...], tuple[int, ...], int]:
