@@ -31,6 +31,8 @@ torch.device('cuda:1', 1)
 {M}.T, {M}.T.stride(), {M}[:, 1:3].stride(), {M}[1:].storage_offset(), {M}.expand(2, 3, 4).stride()
 {M} @ {M}.T, torch.einsum('ij,kj->ik', {M}, {M}), torch.outer({M}[0], {M}[:, 0])
 torch.empty(10000, 20000, device='meta') @ torch.empty(20000, 30000, device='meta')
+{M}.diagonal_scatter(torch.empty(3, device='meta')), {M}.select_scatter({M}[0], 0, 1)
+torch.linalg.cross({M}, {M}[:, :1], dim=0), {M}.kthvalue(3, 1).values, {M}.kthvalue(2, 0).indices
 {M}.all(dim=[], keepdim=True), {M}.any(dim=[]), {M}.all(dim=[0, 1])
 {M}.sum(), {M}.sum(0), {M}.mean(1, keepdim=True), {M}.max(1).indices, {M}.argmax(0), {M}.var()
 {M}.to(torch.float64), {M}.double(), {M}.long(), {M}.bool()

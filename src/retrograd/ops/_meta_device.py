@@ -137,6 +137,22 @@ def result_of(operation: Any, args: tuple[Any, ...], options: dict[str, Any]) ->
     given = [_array(x) for x in args]
     if operation.random or operation.batch == "random overwrite":
         return given[0]
+    try:
+        result = _from_one_element(operation, given, options)
+    except Exception:  # some operations need more elements; and real errors are raised below
+        result = None
+    if result is not None:
+        return result
+    result = operation.compute(given, options)
+    if operation.view:
+        return result
+    if isinstance(result, (tuple, list)):
+        return tuple([_spread(x, x.shape) for x in result])
+    return _spread(result, result.shape)
+
+
+def _from_one_element(operation: Any, given: list[Any], options: dict[str, Any]) -> Any:
+    """The same from what an operation gives for single elements; None if that does not tell."""
     placed = "where" in options  # by indices: operands are not broadcast against each other
     if (operation.of_elements and not placed) or operation.batch == "pointwise":
         shape: tuple[int, ...] = ()
@@ -149,17 +165,12 @@ def result_of(operation: Any, args: tuple[Any, ...], options: dict[str, Any]) ->
             return result
     if operation.batch == "product" and len(given) == 2:
         a, b = given
-        result = operation.compute(list(map(_one, given)), options)
         if a.ndim >= 2 and b.ndim >= 2:
             return _spread(
-                result, (*broadcast(a.shape[:-2], b.shape[:-2]), a.shape[-2], b.shape[-1])
+                operation.compute(list(map(_one, given)), options),
+                (*broadcast(a.shape[:-2], b.shape[:-2]), a.shape[-2], b.shape[-1]),
             )
-    result = operation.compute(given, options)
-    if operation.view:
-        return result
-    if isinstance(result, (tuple, list)):
-        return tuple([_spread(x, x.shape) for x in result])
-    return _spread(result, result.shape)
+    return None
 
 
 def _one(x: Any) -> Any:

@@ -160,7 +160,10 @@ class Operation:
         aligned = self.family in ("elementwise", "linear", "multilinear") and self.broadcasts
         drawn = random or batch == "random overwrite"
         by_family = self.family == "elementwise" if jvp else not adjoint
-        self.of_elements = aligned and by_family and not (view or drawn or callable(batch))
+        by_dims = batch in ("dims", "pointwise")  # operands have dimensions that are not aligned
+        self.of_elements = (
+            aligned and by_family and not (view or drawn or callable(batch) or by_dims)
+        )
         self.written: Operation | None = None  # the same with another node, for writing in place
         self.function: Callable[..., Any] | None = None  # supplied by the layer above
         self._at_level: Callable[..., Any] | None = None
