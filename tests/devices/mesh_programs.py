@@ -298,6 +298,26 @@ def test_training_follows_one_device(kind: Any, how: str, compiled: bool) -> Non
     assert isinstance(layer, FSDPModule) is (how in ("fully", "both"))
 
 
+def test_double_precision_is_kept() -> None:
+    runs = []
+    for sharded in (False, True):
+        torch.manual_seed(0)
+        layer = nn.Linear(16, 8, dtype=torch.float64)
+        if sharded:
+            fully_shard(layer, mesh=ROW)
+        optimizer = torch.optim.SGD(layer.parameters(), 0.1, momentum=0.9)
+        x = torch.randn(8, 16, dtype=torch.float64)
+        for _ in range(2):
+            optimizer.zero_grad()
+            ((layer(x) - 1) ** 2).mean().backward()
+            optimizer.step()
+        runs.append(layer)
+    for p, q in zip(runs[1].parameters(), runs[0].parameters(), strict=True):
+        assert p.grad.placements == p.placements == (S(0),)
+        assert p._data.memory.array.dtype == p.grad._data.memory.array.dtype == np.float64
+        np.testing.assert_allclose(p.tolist(), q.tolist(), atol=1e-14)
+
+
 def test_state_is_saved_whole_and_loaded_split() -> None:
     torch.manual_seed(0)
     model = fully_shard(MLP(), mesh=ROW)

@@ -23,7 +23,7 @@ from retrograd.autograd._operation_node import (
 from retrograd.autograd._saved import show_saved
 from retrograd.autograd._versions import UNCHANGING
 from retrograd.devices._calls import NEW, TAKES_NUMBERS
-from retrograd.devices._fused import Fused
+from retrograd.devices._fused import CannotTraceError, Fused
 from retrograd.devices._signatures import keys_of
 from retrograd.devices._values import DeviceValue, acts_once
 from retrograd.ops import linear
@@ -74,7 +74,10 @@ class _OnDevice:
         if sums is not None:
             values += [entry[0] for entry in sums if entry is not None]
         flat: list[Any] = []
-        key = keys_of(values, flat, False)
+        try:
+            key = keys_of(values, flat, False)
+        except CannotTraceError:  # a batch of gradients, say
+            return asked.plain(self, g, next_nodes)  # type: ignore[no-any-return]
         for n in next_nodes:
             key.append(n is None or (asked.transposed and is_transpose(n)))
         if sums is not None:

@@ -39,7 +39,7 @@ from retrograd.compiler.xla._table import lowering
 from retrograd.compiler.xla._updates import NUMBERS, with_numbers
 from retrograd.devices import _pending, _platforms
 from retrograd.devices._level import place_of
-from retrograd.devices._values import DeviceValue, Memory, put
+from retrograd.devices._values import DeviceValue, Memory, moved, put
 
 np = arrays.programs.numpy
 # Of what one thing alone refers to: by that, and by the parameter of getrefcount.
@@ -285,7 +285,7 @@ def _on_host(x: Any) -> Any:
         return x.host
     if not x.is_fully_addressable:  # other processes have some of it
         whole = jax.sharding.NamedSharding(x.sharding.mesh, jax.sharding.PartitionSpec())
-        x = jax.device_put(x, whole).addressable_data(0)
+        x = moved(x, whole).addressable_data(0)
     return np.array(x)
 
 

@@ -10,16 +10,17 @@ from __future__ import annotations
 from typing import Any
 
 from retrograd import arrays
+from retrograd.devices._pending import CannotTraceError
 from retrograd.devices._values import DeviceValue, constant_key
+from retrograd.ops._lifted import Lifted
 from retrograd.ops._operation import TensorLike
 
 np = arrays.programs.numpy
 
 
 def keys_of(values: Any, flat: list[Any], numbers: bool) -> list[Any]:
-    """The keys of some arguments, whose arrays, or what stands for them, are appended to
-    ``flat``; with ``numbers``, so are
-    floats, which then may be other ones in the next call."""
+    """The keys of some arguments, whose arrays, or what stands for them, are appended to ``flat``;
+    with ``numbers``, so are floats, which then may be other ones in the next call."""
     keys: list[Any] = []
     for x in values:
         kind = type(x)
@@ -40,6 +41,8 @@ def keys_of(values: Any, flat: list[Any], numbers: bool) -> list[Any]:
         elif arrays.is_raw(x):
             flat.append(x)
             keys.append((np, x.shape, x.dtype.num))
+        elif isinstance(x, Lifted):  # each would be a constant of a function of its own
+            raise CannotTraceError(f"an operand is a value under {x.level.name}")
         else:
             keys.append(constant_key(x))
     return keys

@@ -46,7 +46,7 @@ class Memory:
     def hold(self, content: Any) -> None:
         """Hold other contents, spread over a mesh of devices as they were."""
         if self.place._mesh is not None and content.sharding != self.array.sharding:
-            content = _platforms.jax().device_put(content, self.array.sharding)
+            content = moved(content, self.array.sharding)
         self.content = content
 
 
@@ -220,7 +220,7 @@ class DeviceValue(Lifted):
         array = self.array
         _pending.check()
         if not array.is_fully_addressable:  # other processes have some of it
-            array = _platforms.jax().device_put(array, _platforms.target(self.memory.place))
+            array = moved(array, _platforms.target(self.memory.place))
             return np.array(array.addressable_data(0))
         return np.array(array)
 
@@ -342,6 +342,14 @@ def seen(x: Any) -> Any:
 
 
 # -- to and from devices ---------------------------------------------------------------------
+
+
+def moved(array: Any, where: Any) -> Any:
+    """An array of XLA, spread over devices as a sharding says. It keeps its dtype: JAX gives
+    float32 for float64 where nobody says otherwise."""
+    jax = _platforms.jax()
+    with jax.enable_x64(True):
+        return jax.device_put(array, where)
 
 
 def put(data: Any, place: Any, where: Any = None) -> DeviceValue:
