@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from itertools import product
 from typing import Any, NamedTuple
 
@@ -12,6 +13,7 @@ from retrograd.arrays import Raw, dtypes
 from retrograd.autograd._backward import grad
 from retrograd.autograd._roots import is_tensor
 from retrograd.autograd._wrap import wrap
+from retrograd.ops._lifted import device_value
 
 Tensor = Any
 
@@ -74,9 +76,64 @@ def differentiable(returned: Any) -> list[Tensor]:
     return [o for o in outputs_of(returned) if o.requires_grad]
 
 
-def memory_of(x: Tensor) -> Raw:
-    """The array that a tensor keeps its values in, to be written behind autograd's back."""
-    return x.detach()._array()
+def values_of(x: Tensor) -> Raw:
+    """The values of a tensor as an array, where everything is compared: its memory, or of a tensor
+    on a device a copy on the CPU."""
+    values: Raw = x.detach()._array(force=True)
+    return values
+
+
+def beside(x: Tensor, values: Raw) -> Tensor:
+    """A tensor of an array, on the device of ``x``."""
+    there = device_value(x)
+    return wrap(values if there is None else there.placed(values))
+
+
+def repeatable(inputs: list[Tensor]) -> AbstractContextManager[None]:
+    """A block in which the same operations on the device of some tensors give the same bits each
+    time, as they do on the CPU."""
+    for x in inputs:
+        there = device_value(x)
+        if there is not None:
+            block: AbstractContextManager[None] = there.level.separately()
+            return block
+    return nullcontext()
+
+
+class OnDevice:
+    """Elements of a tensor on a device, which are read and written as those of an array are. XLA's
+    arrays never change: of each write, the tensor gets a new one, copied from an array on the CPU
+    that does."""
+
+    def __init__(self, value: Any, whole: Raw, part: Raw) -> None:
+        self.value = value
+        self.whole = whole  # all elements, on the CPU
+        self.part = part  # a view of some of them
+        self.shape = part.shape
+
+    def __getitem__(self, index: Any) -> OnDevice:
+        return OnDevice(self.value, self.whole, self.part[index])
+
+    def copy(self) -> Raw:
+        return self.part.copy()
+
+    def __setitem__(self, index: Any, values: Any) -> None:
+        self.part[index] = values
+        self.value.level.write(self.value, self.value.placed(self.whole))
+
+
+def memory_of(x: Tensor) -> Any:
+    """What a tensor keeps its values in, to be written behind autograd's back."""
+    there = device_value(x)
+    if there is None:
+        return x.detach()._array()
+    return OnDevice(there, whole := there.host, whole)
+
+
+def layout_of(x: Tensor) -> Raw:
+    """An array that lies in memory as a tensor does."""
+    there = device_value(x)
+    return x.detach()._array() if there is None else there.layout
 
 
 def check_inputs(arguments: tuple[Any, ...]) -> list[Tensor]:
@@ -90,7 +147,7 @@ def check_inputs(arguments: tuple[Any, ...]) -> list[Tensor]:
                     "precision floating point or complex. ",
                     stacklevel=3,
                 )
-            if x.numel() and arrays.overlaps_itself(memory_of(x)):
+            if x.numel() and arrays.overlaps_itself(layout_of(x)):
                 raise RuntimeError(
                     f"The {i}th input has a dimension with stride 0. gradcheck only supports "
                     "inputs that are non-overlapping to be able to compute the numerical gradients "
@@ -131,7 +188,7 @@ def problems(func: Callable[..., Any], arguments: tuple[Any, ...], outputs: list
                     "Expected `func` to return the same number of outputs when inputs are "
                     f"perturbed, but got: {len(outputs)} and {len(now)}."
                 )
-            return [memory_of(taken(now[i])).copy() for i in chosen]
+            return [values_of(taken(now[i])).copy() for i in chosen]
 
         parts = [taken(outputs[i]) for i in chosen]
         return Problem(evaluate, at, inputs, parts, part, from_complex)
@@ -147,7 +204,7 @@ def problems(func: Callable[..., Any], arguments: tuple[Any, ...], outputs: list
 
 
 def central_difference(
-    evaluate: Callable[[], list[Raw]], place: Raw, step: Any, eps: float, where: str
+    evaluate: Callable[[], list[Raw]], place: Any, step: Any, eps: float, where: str
 ) -> list[Raw]:
     """The derivative of each output, flattened, as ``place`` moves along ``step`` / ``eps``."""
     before = place.copy()
@@ -170,7 +227,7 @@ def central_difference(
 
 
 def derivatives_along(
-    evaluate: Callable[[], list[Raw]], place: Raw, steps: list[Any], eps: float, where: str = ""
+    evaluate: Callable[[], list[Raw]], place: Any, steps: list[Any], eps: float, where: str = ""
 ) -> list[Raw]:
     """The derivative of each output along ``steps``: one, or two along x and y of ``x + iy``."""
     differences = [central_difference(evaluate, place, step, eps, where) for step in steps]
@@ -186,7 +243,7 @@ def numerical_jacobians(
     memory = memory_of(x)
     steps = [eps, eps * 1j] if x.is_complex() else [eps]
     jacobians = [
-        arrays.zeros((x.numel(), o.numel()), x._data.dtype if x.is_complex() else o._data.dtype)
+        arrays.zeros((x.numel(), o.numel()), (x if x.is_complex() else o).dtype.numpy)
         for o in outputs
     ]
     for row, index in enumerate(product(*map(range, memory.shape))):
@@ -217,16 +274,17 @@ def vector_products(
     """``J v`` for each vector ``v`` of the output's shape, by one backward pass each: a matrix for
     each input, with a column for each vector. And whether all gradients were of their inputs'
     sizes, and of their dtypes."""
-    matrices = [arrays.zeros((x.numel(), len(vectors)), x._data.dtype) for x in inputs]
+    matrices = [arrays.zeros((x.numel(), len(vectors)), x.dtype.numpy) for x in inputs]
     sizes_ok = types_ok = True
     for column, v in enumerate(vectors):
-        received = grad(output, inputs, wrap(v.copy()), retain_graph=True, allow_unused=True)
+        vector = beside(output, v.copy())
+        received = grad(output, inputs, vector, retain_graph=True, allow_unused=True)
         for matrix, x, g in zip(matrices, inputs, received, strict=True):
             if g is None:
                 continue
             types_ok = types_ok and g.dtype == x.dtype
             if g.shape == x.shape:
-                matrix[:, column] = arrays.cast(memory_of(g), matrix.dtype).reshape(-1)
+                matrix[:, column] = arrays.cast(values_of(g), matrix.dtype).reshape(-1)
             else:
                 sizes_ok = False
     return matrices, sizes_ok, types_ok
@@ -235,7 +293,7 @@ def vector_products(
 def unit_gradients(output: Tensor) -> Raw:
     """The gradients that ask for one element of the output each."""
     count = output.numel()
-    return arrays.eye(count, dtype=output._data.dtype).reshape(count, *output.shape)
+    return arrays.eye(count, dtype=output.dtype.numpy).reshape(count, *output.shape)
 
 
 def same_gradients(first: list[Raw], again: list[Raw], tolerance: float) -> bool:

@@ -15,10 +15,11 @@ from retrograd.autograd._jacobians import (
     GradcheckError,
     Problem,
     Settings,
+    beside,
     close,
-    memory_of,
     mismatch,
     numerical_jacobians,
+    values_of,
     worst_element,
 )
 from retrograd.autograd._levels import as_tensor, opened
@@ -46,9 +47,10 @@ def tangents_along(
 
 
 def rows_along(problem: Problem, j: int, direction: Raw) -> list[Raw]:
-    moved = tangents_along(problem, j, variable(problem.inputs[j]), wrap(direction))
+    x = problem.inputs[j]
+    moved = tangents_along(problem, j, variable(x), beside(x, direction))
     return [
-        arrays.zeros(y.shape, arrays.real(y._data).dtype) if t is None else memory_of(t)
+        arrays.zeros(y.shape, y.dtype.to_real().numpy) if t is None else values_of(t)
         for t, y in zip(moved, problem.outputs, strict=True)
     ]
 
@@ -65,7 +67,7 @@ def check_all(problem: Problem, settings: Settings) -> None:
         analytical = [arrays.zeros(n.shape, n.dtype) for n in numerical]
         for k in range(x.numel()):
             for unit in units(x):
-                direction = arrays.zeros((x.numel(),), x._data.dtype)
+                direction = arrays.zeros((x.numel(),), x.dtype.numpy)
                 direction[k] = unit
                 for a, row in zip(
                     analytical, rows_along(problem, j, direction.reshape(x.shape)), strict=True
@@ -87,7 +89,7 @@ def check_projection(
     for j, (x, u) in enumerate(zip(problem.inputs, all_u, strict=True)):
         total: list[Any] = [0] * len(problem.outputs)
         for s, unit in zip(u, units(x), strict=True):
-            direction = arrays.cast(s * unit, x._data.dtype).reshape(x.shape)
+            direction = arrays.cast(s * unit, x.dtype.numpy).reshape(x.shape)
             for i, row in enumerate(rows_along(problem, j, direction)):
                 total[i] = total[i] + row.reshape(-1) * unit
         for i, v in enumerate(all_v):
@@ -101,12 +103,12 @@ def check_batched(problem: Problem) -> None:
     """That two tangents in a batch give what each of them gives alone."""
     generator = arrays.random.Generator()
     for j, x in enumerate(problem.inputs):
-        batch = arrays.random.normal((2, *x.shape), x._data.dtype, generator)
+        batch = arrays.random.normal((2, *x.shape), x.dtype.numpy, generator)
         alone = [rows_along(problem, j, t) for t in batch]
         leaf = variable(x)  # made outside of vmap, where leaves are not to be made
         try:
             with opened(BatchLevel(2)) as level:
-                moved = tangents_along(problem, j, leaf, wrap(Batched(level, wrap(batch))))
+                moved = tangents_along(problem, j, leaf, wrap(Batched(level, beside(x, batch))))
                 results = [t if t is None else as_tensor(level.stacked(t._data)) for t in moved]
         except RuntimeError as error:
             raise GradcheckError(
@@ -114,7 +116,7 @@ def check_batched(problem: Problem) -> None:
             ) from error
         for i, t in enumerate(results):
             wanted = arrays.stack([rows[i] for rows in alone])
-            got = arrays.zeros(wanted.shape, wanted.dtype) if t is None else memory_of(t)
+            got = arrays.zeros(wanted.shape, wanted.dtype) if t is None else values_of(t)
             if got.shape != wanted.shape or not close(got, wanted, 1e-5, 1e-8).all():
                 raise GradcheckError(
                     f"For output {i} and input {j}:\n\n{_FAILED}\n\nGot:\n{wrap(got)}\n\n"

@@ -29,6 +29,7 @@ from retrograd.autograd._jacobians import (
     Problem,
     Settings,
     as_tuple,
+    beside,
     check_constant,
     check_inputs,
     checked_products,
@@ -40,9 +41,11 @@ from retrograd.autograd._jacobians import (
     numerical_jacobians,
     outputs_of,
     problems,
+    repeatable,
     requiring_grad,
     same_gradients,
     unit_gradients,
+    values_of,
     vector_products,
     worst_element,
 )
@@ -80,7 +83,7 @@ def _check_slow(problem: Problem, settings: Settings) -> None:
 def _direction(tensor: Tensor, generator: arrays.random.Generator) -> Raw:
     """A random vector of length one for the real numbers in ``tensor``, of none below zero: errors
     of one sign add up in it."""
-    precision = arrays.real(tensor._data).dtype
+    precision = tensor.dtype.to_real().numpy
     vector = arrays.random.uniform(tensor.numel(), dtypes.default_float(), generator)
     vector = vector.astype(precision)
     return vector / arrays.sqrt(arrays.sum(arrays.square(vector)))
@@ -164,18 +167,21 @@ def _slow_details(problem: Problem, i: int, j: int, settings: Settings) -> str:
 
 
 def _zeros_for(outputs: list[Tensor]) -> list[Tensor]:
-    return [wrap(arrays.zeros(o.shape, o._data.dtype)) for o in outputs]
+    return [beside(o, arrays.zeros(o.shape, o.dtype.numpy)) for o in outputs]
 
 
 def _check_batched(outputs: list[Tensor], inputs: list[Tensor]) -> None:
     """That two gradients in a batch give what each of them gives alone."""
     generator = arrays.random.Generator()
     for i, output in enumerate(outputs):
-        batch = arrays.random.normal((2, *output.shape), output._data.dtype, generator)
-        alone = [grad(output, inputs, wrap(g), retain_graph=True, allow_unused=True) for g in batch]
+        batch = arrays.random.normal((2, *output.shape), output.dtype.numpy, generator)
+        alone = [
+            grad(output, inputs, beside(output, g), retain_graph=True, allow_unused=True)
+            for g in batch
+        ]
         try:
             batched = grad(
-                output, inputs, wrap(batch), retain_graph=True, allow_unused=True,
+                output, inputs, beside(output, batch), retain_graph=True, allow_unused=True,
                 is_grads_batched=True,
             )  # fmt: skip
         except RuntimeError as error:
@@ -183,9 +189,9 @@ def _check_batched(outputs: list[Tensor], inputs: list[Tensor]) -> None:
                 f"While computing batched gradients, got: {error}\n\n{_BATCHED_FAILED}"
             ) from error
         for j, (x, got, *expected) in enumerate(zip(inputs, batched, *alone, strict=True)):
-            zeros = arrays.zeros(x.shape, x._data.dtype)
-            stacked = arrays.stack([zeros if g is None else memory_of(g) for g in expected])
-            values = arrays.zeros(stacked.shape, stacked.dtype) if got is None else memory_of(got)
+            zeros = arrays.zeros(x.shape, x.dtype.numpy)
+            stacked = arrays.stack([zeros if g is None else values_of(g) for g in expected])
+            values = arrays.zeros(stacked.shape, stacked.dtype) if got is None else values_of(got)
             if values.shape != stacked.shape or not close(values, stacked, 1e-5, 1e-8).all():
                 raise GradcheckError(
                     f"For output {i} and input {j}:\n\n{_BATCHED_FAILED}\n\n"
@@ -206,7 +212,7 @@ def _check_proportional(outputs: list[Tensor], inputs: list[Tensor], masked: boo
     for x, g in zip(inputs, received, strict=True):
         if g is None:
             continue
-        if not (arrays.absolute(memory_of(g)) <= (1e-8 if masked else 0.0)).all():
+        if not (arrays.absolute(values_of(g)) <= (1e-8 if masked else 0.0)).all():
             raise GradcheckError("backward not multiplied by grad_output")
         if g.dtype != x.dtype:
             raise GradcheckError("grad is incorrect type")
@@ -242,7 +248,7 @@ def _check_undefined(func: Callable[..., Any], arguments: tuple[Any, ...], count
                 "output that nothing depends on is None where ctx.set_materialize_grads(False) "
                 "asks for that."
             ) from error
-        if not all((memory_of(g) == 0).all() for g in received if g is not None):
+        if not all((values_of(g) == 0).all() for g in received if g is not None):
             _warn_of_undefined()
             raise GradcheckError(
                 "Expected all input grads to be undefined or zero when all output grads are "
@@ -317,20 +323,21 @@ def gradcheck(
     variables = check_inputs(arguments)
     settings = Settings(eps, atol, rtol, nondet_tol, check_grad_dtypes)
     try:
-        outputs = outputs_of(func(*arguments))
-        for problem in problems(func, arguments, outputs, variables):
-            if check_backward_ad:
-                (_check_fast if fast_mode else _check_slow)(problem, settings)
-            if check_forward_ad:
-                _check_forward(problem, settings, fast_mode, check_batched_forward_grad)
-        if not check_backward_ad:
-            return True
-        outputs = [o for o in outputs if o.requires_grad]
-        if check_batched_grad:
-            _check_batched(outputs, variables)
-        _check_proportional(outputs, variables, bool(masked))
-        if check_undefined_grad:
-            _check_undefined(func, arguments, len(outputs), variables)
+        with repeatable(variables):
+            outputs = outputs_of(func(*arguments))
+            for problem in problems(func, arguments, outputs, variables):
+                if check_backward_ad:
+                    (_check_fast if fast_mode else _check_slow)(problem, settings)
+                if check_forward_ad:
+                    _check_forward(problem, settings, fast_mode, check_batched_forward_grad)
+            if not check_backward_ad:
+                return True
+            outputs = [o for o in outputs if o.requires_grad]
+            if check_batched_grad:
+                _check_batched(outputs, variables)
+            _check_proportional(outputs, variables, bool(masked))
+            if check_undefined_grad:
+                _check_undefined(func, arguments, len(outputs), variables)
     except GradcheckError:
         if raise_exception:
             raise
@@ -408,10 +415,10 @@ def _require_for(option: str, asked: bool, **needed: bool) -> None:
 
 def _random_gradient(output: Tensor, with_gaps: bool) -> Tensor:
     """Numbers from [-1, 1) in the shape of ``output``, from the default generator."""
-    values = arrays.random.uniform(tuple(output.shape), output._data.dtype, None, -1.0, 1.0)
+    values = arrays.random.uniform(tuple(output.shape), output.dtype.numpy, None, -1.0, 1.0)
     if with_gaps and values.size > 1:
-        values = values.repeat(2, -1)[..., ::2]
-    return wrap(values).requires_grad_()
+        return beside(output, values.repeat(2, -1))[..., ::2].requires_grad_()
+    return beside(output, values).requires_grad_()
 
 
 # -- kept for programs that use them ---------------------------------------------------------
@@ -437,9 +444,9 @@ def get_numerical_jacobian_wrt_specific_input(
         raise AssertionError("Expected ds_dx to be real-valued, not complex")
 
     def evaluate() -> list[Raw]:
-        return [memory_of(o).copy() for o in outputs_of(fn(*arguments))]
+        return [values_of(o).copy() for o in outputs_of(fn(*arguments))]
 
-    return tuple(map(wrap, numerical_jacobians(evaluate, x, shapes, eps)))
+    return tuple([beside(x, j) for j in numerical_jacobians(evaluate, x, shapes, eps)])
 
 
 def get_numerical_jacobian(
@@ -469,7 +476,8 @@ def get_analytical_jacobian(
     variables, units = list(requiring_grad(inputs)), unit_gradients(output)
     first, sizes_ok, types_ok = vector_products(output, variables, units)
     again, _, _ = vector_products(output, variables, units)
-    return tuple(map(wrap, first)), same_gradients(first, again, nondet_tol), sizes_ok, types_ok
+    jacobians = tuple([beside(x, j) for x, j in zip(variables, first, strict=True)])
+    return jacobians, same_gradients(first, again, nondet_tol), sizes_ok, types_ok
 
 
 def _check_private(name: str, grad_out: float, outputs: list[Tensor]) -> None:

@@ -26,7 +26,8 @@ from __future__ import annotations
 import os
 import threading
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from retrograd._modes import modes, switch
@@ -188,7 +189,8 @@ class Queue:
 
 def _computed(keys: Any, inputs: list[Any], wanted: list[int], place: Any) -> Sequence[Any]:
     """Some results of a queue, by their numbers."""
-    if len(keys) == 1 or not wanted or _pending.tracing.expected is not None:
+    local = _pending.tracing
+    if len(keys) == 1 or not wanted or local.separate or local.expected is not None:
         return _one_by_one(keys, inputs, wanted, place)
     signature = (len(inputs), *keys)
     plan = _plans.get(signature)
@@ -372,6 +374,18 @@ def begin_pass() -> None:
     queue = _pending.tracing.queue
     if queue is not None and len(queue.calls or ()) >= ENOUGH:
         queue.run()
+
+
+@contextmanager
+def separately() -> Iterator[None]:
+    """A block in which the calls of a queue run one after the other, however often it comes up: as
+    one function, they may give results that differ in the last bit."""
+    local = _pending.tracing
+    before, local.separate = local.separate, True
+    try:
+        yield
+    finally:
+        local.separate = before
 
 
 def synchronize() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from typing import Any
 
 from retrograd import arrays
@@ -67,6 +68,10 @@ class DeviceLevel(Level):
         if array is None:
             array = self._ones[kind] = put(arrays.ones(x.shape, x.dtype), place).memory.array
         return _calls.of_kind(kind, array)
+
+    def separately(self) -> AbstractContextManager[None]:
+        """A block in which the same operations give the same bits each time."""
+        return _deferred.separately()
 
     def records_whole(self, operation: Any) -> bool:
         """A composite is recorded as in eager mode."""

@@ -15,6 +15,7 @@ class Tracing(threading.local):
     expected: list[Any] | None = None  # None: it is not
     calls = 0  # of operations, so far
     queue: Any = None  # of calls of this thread that wait (``_deferred.py``)
+    separate = False  # whether the calls of a queue are not to become one function
 
 
 class CannotTraceError(Exception):
