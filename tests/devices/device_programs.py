@@ -18,6 +18,7 @@ from retrograd import nn
 from retrograd.autograd.gradcheck import get_numerical_jacobian
 from retrograd.devices import _calls, _fused
 from retrograd.nn import functional as F
+from retrograd.optim import SGD, Adafactor, Adagrad, AdamW, Muon, NAdam
 
 DEVICE = "xla:cpu"
 HERE = torch.device(DEVICE, 0)
@@ -1250,6 +1251,81 @@ def test_one_value_may_be_written_to_overlapping_elements() -> None:
     x[:1].expand(3).fill_(7.0)
     x[1:3].mul_(x[1:3])
     assert x.tolist() == [7.0, 1.0, 4.0, 3.0]
+
+
+# -- the states of optimizers ----------------------------------------------------------------
+
+
+def agree(found: Any, expected: Any, tolerance: float) -> None:
+    for a, b in zip(found, expected, strict=True):
+        np.testing.assert_allclose(a, b, atol=tolerance, rtol=tolerance)
+
+
+STEPPERS = [
+    lambda p: SGD(p, 0.1, momentum=0.9), lambda p: AdamW(p, 0.01), lambda p: NAdam(p, 0.01),
+    lambda p: Adafactor(p, 0.01), lambda p: Muon(p[:1], 0.1), lambda p: Adagrad(p, 0.1),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("make", STEPPERS)
+def test_states_of_optimizers_are_loaded_to_the_device_of_the_parameters(make: Any) -> None:
+    def trained(device: str, steps: int, before: Any = None) -> tuple[Any, Any]:
+        torch.manual_seed(0)
+        layer = nn.Linear(3, 2, dtype=torch.float64).to(device)
+        optimizer = make(list(layer.parameters()))
+        if before is not None:
+            layer.load_state_dict(before[0])
+            optimizer.load_state_dict(before[1])
+        for _ in range(steps):
+            optimizer.zero_grad()
+            (layer(torch.ones(4, 3, dtype=torch.float64, device=device)) ** 2).sum().backward()
+            optimizer.step()
+        return layer, optimizer
+
+    expected = trained("cpu", 4)[0]
+    for first, second, place in (
+        (DEVICE, DEVICE, "cpu"), (DEVICE, DEVICE, DEVICE), ("cpu", DEVICE, None),
+        (DEVICE, "cpu", DEVICE),
+    ):  # fmt: skip
+        layer, optimizer = trained(first, 2)
+        file = io.BytesIO()
+        torch.save((layer.state_dict(), optimizer.state_dict()), file)
+        file.seek(0)
+        found, again = trained(second, 2, torch.load(file, map_location=place))
+        # Muon rounds to eight bits.
+        tolerance = 1e-2 if isinstance(again, Muon) else 1e-9
+        agree([p.tolist() for p in found.parameters()],
+              [p.tolist() for p in expected.parameters()], tolerance)  # fmt: skip
+        for state in again.state.values():
+            for x in state.values():
+                assert x.device.type == ("cpu" if x.ndim == 0 else second)
+    found.to(DEVICE)
+    found(torch.ones(4, 3, dtype=torch.float64, device=DEVICE)).sum().backward()
+    for p in found.parameters():
+        p.grad = torch.ones_like(p)
+    if not isinstance(again, Muon):  # which NumPy updates
+        with pytest.raises(RuntimeError, match="at least two devices, xla:cpu:0 and cpu!"):
+            again.step()
+
+
+def test_optimizers_step_where_modes_are_on() -> None:
+    for optimizer_class in (torch.optim.Adam, torch.optim.AdamW):
+        found = []
+        for device in ("cpu", DEVICE):
+            x = torch.tensor([1.0, 2.0], device=device, requires_grad=True)
+            optimizer = optimizer_class([x], lr=0.1)
+
+            def closure(optimizer: Any = optimizer, x: Any = x) -> Any:
+                optimizer.zero_grad()
+                loss = (x**4).sum()
+                loss.backward()
+                return loss
+
+            with torch.profiler.profile():
+                optimizer.step(closure)
+            found.append(x.tolist())
+            assert x.tolist() != [1.0, 2.0]
+        np.testing.assert_allclose(found[1], found[0], rtol=1e-5)
 
 
 # -- gradcheck -------------------------------------------------------------------------------

@@ -318,6 +318,19 @@ def test_double_precision_is_kept() -> None:
         np.testing.assert_allclose(p.tolist(), q.tolist(), atol=1e-14)
 
 
+def test_a_state_from_the_cpu_is_split_as_the_parameters() -> None:
+    model = fully_shard(MLP(), mesh=ROW)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
+    state = optimizer.state_dict()
+    state["state"] = {i: {"momentum_buffer": torch.ones(p.shape)}
+                      for i, p in enumerate(model.parameters())}  # fmt: skip
+    optimizer.load_state_dict(state)
+    for p in model.parameters():
+        buffer = optimizer.state[p]["momentum_buffer"]
+        assert buffer.placements == p.placements == (S(0),)
+        assert buffer.sum().item() == p.numel()
+
+
 def test_state_is_saved_whole_and_loaded_split() -> None:
     torch.manual_seed(0)
     model = fully_shard(MLP(), mesh=ROW)

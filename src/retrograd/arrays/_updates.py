@@ -17,7 +17,7 @@ import numpy as np
 from retrograd.arrays._blocks import workers
 from retrograd.arrays._memory import overlaps_itself
 from retrograd.arrays._narrow import widened
-from retrograd.arrays._numpy import Raw
+from retrograd.arrays._numpy import RAW_TYPES, Raw, copy, write
 
 # Of one array. Smaller blocks would fit smaller caches, but then the calls of NumPy, one for each
 # step on each block, take longer than what the cache saves.
@@ -460,15 +460,34 @@ def _to_eight_bits(x: Any) -> np.ndarray[Any, np.dtype[np.float32]]:
 def flattened(parts: Sequence[Raw]) -> Raw:
     """The elements of some arrays one after the other; of complex ones, both parts of each. Those
     of bfloat16 are converted to float32."""
+    for x in parts:
+        if not isinstance(x, RAW_TYPES):  # a value on a device
+            return x.flattened(parts)
     reals = (as_real(x) if x.dtype.kind == "c" else np.asarray(widened(x)) for x in parts)
     return np.concatenate([x.reshape(-1) for x in reals])
 
 
 def add_flat(params: Sequence[Raw], vector: Raw, size: Any) -> None:
     """Add ``size`` times what belongs to each of some arrays, from a vector as above."""
+    if not isinstance(vector, np.ndarray):
+        vector.add_flat_to(params, size)
+        return
     begin = 0
     for param in params:
         real = as_real(param) if param.dtype.kind == "c" else param
         part = vector[begin : begin + real.size].reshape(real.shape)
         np.add(real, part.dtype.type(size) * part, out=real, casting="unsafe")
         begin += real.size
+
+
+def kept(param: Raw) -> Raw:
+    """What a parameter holds now, to be put back after it was written."""
+    return copy(param) if isinstance(param, np.ndarray) else param.apart()
+
+
+def put_back(param: Raw, before: Raw) -> None:
+    """Write what a parameter held earlier."""
+    if isinstance(param, np.ndarray):
+        write(param, before)
+    else:
+        param.level.write(param, before)

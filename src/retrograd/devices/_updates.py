@@ -1,13 +1,18 @@
 """Steps of optimizers on a device: the kernels of ``compiler/xla/_updates.py``, compiled once for
-the shapes of a parameter. Numbers such as learning rates may change without that."""
+the shapes of a parameter. Numbers such as learning rates may change without that. And parameters as
+one vector, which one function takes apart: a view of each part would be compiled for each."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
+from retrograd import arrays
 from retrograd.compiler.xla import _updates
+from retrograd.devices import _platforms
 from retrograd.devices._calls import number_on
 from retrograd.devices._deferred import Function
+from retrograd.devices._signatures import two_devices
 from retrograd.devices._values import DeviceValue, Memory
 
 _compiled: dict[Any, Function] = {}
@@ -15,8 +20,15 @@ _compiled: dict[Any, Function] = {}
 
 def update(kernel: Any, operands: Any, numbers: Any) -> None:
     """Write what a kernel gives over a parameter and its state."""
+    if kernel.__name__ not in _updates.KERNELS:
+        _update_on_host(kernel, operands, numbers)
+        return
     place = operands[0].memory.place
-    flat = [x.content for x in operands if x is not None]
+    try:
+        flat = [x.content for x in operands if x is not None]
+    except AttributeError:  # an array: a state from before the parameter was moved
+        _only_place([x for x in operands if x is not None])
+        raise
     # What is no number, such as whether there is a decay of weights, makes another program.
     fixed = tuple([float if isinstance(x, float) else x for x in numbers])
     likes = tuple([None if x is None else (x.shape, x.dtype.num) for x in operands])
@@ -34,6 +46,15 @@ def update(kernel: Any, operands: Any, numbers: Any) -> None:
     for x in (operands[0], *operands[2:]):
         if x is not None:
             _write(x, next(found))
+
+
+def _update_on_host(kernel: Any, operands: Any, numbers: Any) -> None:
+    """The same by NumPy, of copies."""
+    copies = [None if x is None else x.host for x in operands]
+    arrays.updates.update_whole(kernel, copies, numbers)
+    for i, (x, new) in enumerate(zip(operands, copies, strict=True)):
+        if x is not None and i != 1:  # the gradient
+            x.level.write(x, x.placed(new))
 
 
 def _flat(name: str, fixed: tuple[Any, ...], likes: tuple[Any, ...]) -> Any:
@@ -57,3 +78,67 @@ def _write(target: DeviceValue, content: Any) -> None:
                                                target.dtype))  # fmt: skip
     else:
         target.memory.hold(content)
+
+
+# -- parameters as one vector ----------------------------------------------------------------
+
+
+def flattened(parts: Sequence[Any]) -> DeviceValue:
+    """As ``arrays/_updates.py:flattened``."""
+
+    def joined(*parts: Any) -> Any:
+        return (_platforms.jax().numpy.concatenate([_reals(x).reshape(-1) for x in parts]),)
+
+    place = _only_place(parts)
+    flat = [x.content for x in parts]
+    content = _compiled_for("flattened", joined, parts, flat, place).contents(flat)[0]
+    return DeviceValue(Memory(content, place), content.shape, content.dtype)
+
+
+def add_flat(params: Sequence[Any], vector: DeviceValue, size: Any) -> None:
+    """As ``arrays/_updates.py:add_flat``. Nothing is written before all sums are known, or wait."""
+
+    def added(vector: Any, size: Any, *params: Any) -> Any:
+        found, begin = [], 0
+        for param in params:
+            real = _reals(param)
+            part = vector[begin : begin + real.size].reshape(real.shape)
+            found.append(_updates.as_given(real + size.astype(vector.dtype) * part, param))
+            begin += real.size
+        return tuple(found)
+
+    place = _only_place([vector, *params])
+    flat = [vector.content, number_on(float(size), place), *[x.content for x in params]]
+    function = _compiled_for("add_flat", added, [vector, *params], flat, place)
+    for param, content in zip(params, function.contents(flat), strict=True):
+        _write(param, content)
+
+
+def _reals(x: Any) -> Any:
+    """Complex numbers as two real ones, and bfloat16 as float32."""
+    if x.dtype.kind == "c":
+        return _platforms.jax().numpy.stack([x.real, x.imag], -1)
+    return x.astype("float32") if x.dtype == "bfloat16" else x
+
+
+def _compiled_for(
+    name: str, function: Any, values: Sequence[Any], flat: list[Any], place: Any
+) -> Function:
+    """A function, compiled for values of these shapes."""
+    key = (name, place, *[(x.shape, x.dtype.num) for x in values])
+    compiled = _compiled.get(key)
+    if compiled is None:
+        compiled = Function(name, place)
+        compiled.compile(function, flat)
+        _compiled[key] = compiled
+    return compiled
+
+
+def _only_place(values: Sequence[Any]) -> Any:
+    """The device of all values; RuntimeError if one is elsewhere."""
+    places = [x.memory.place if isinstance(x, DeviceValue) else "cpu" for x in values]
+    first = next(x for x in places if x != "cpu")
+    for other in places:
+        if other != first:
+            raise two_devices(first, other)
+    return first

@@ -290,6 +290,18 @@ class DeviceValue(Lifted):
 
         update(kernel, operands, numbers)
 
+    def flattened(self, parts: Any) -> DeviceValue:
+        """The elements of this value and others, one after the other."""
+        from retrograd.devices._updates import flattened
+
+        return flattened(parts)
+
+    def add_flat_to(self, params: Any, size: Any) -> None:
+        """Add ``size`` times its elements to those of some values."""
+        from retrograd.devices._updates import add_flat
+
+        add_flat(params, self, size)
+
     # -- elements ------------------------------------------------------------------------------
 
     def item(self) -> Any:

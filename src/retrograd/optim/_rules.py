@@ -18,7 +18,7 @@ from retrograd.autograd._history import check_write
 from retrograd.autograd._versions import version_of
 from retrograd.autograd._wrap import SPARSE, wrap
 from retrograd.autograd.grad_mode import enable_grad, no_grad
-from retrograd.ops._lifted import Lifted, tracer
+from retrograd.ops._lifted import Lifted, device_value, tracer
 from retrograd.optim.optimizer import Optimizer, ParamsT
 from retrograd.tensor._tensor import Tensor
 
@@ -71,6 +71,8 @@ class RuleOptimizer(Optimizer):
 
     def _cast(self, param: Any, group: Group, value: Any, key: Any = None) -> Any:
         cast = super()._cast(param, group, value, key)
+        if key in NUMBERS and isinstance(cast, Tensor):
+            cast = cast.cpu()  # where the numbers of kernels are computed from it
         shaped = self._elementwise and isinstance(cast, Tensor) and key not in NUMBERS
         if shaped and cast.shape != param.shape:
             raise ValueError(
@@ -257,7 +259,8 @@ def check_may_write(optimizer: Optimizer, param: Any) -> None:
     values = [param._data]
     if param.grad is not None and type(param.grad) not in SPARSE:
         values.append(param.grad._data)
-    if any(isinstance(x, Lifted) and not x.level.traces for x in values):
+    # Values on a device, whose level has no number, are under no transform.
+    if any(isinstance(x, Lifted) and x.level.number and not x.level.traces for x in values):
         raise RuntimeError(
             f"{type(optimizer).__name__}.step() cannot update a parameter inside of a function "
             "being transformed by a functorch transform. Call step() outside of it."
@@ -286,6 +289,12 @@ def number(value: float, group: Group) -> Any:
 def zeros_like(param: Any) -> Any:
     """A state of zeros with the memory layout of the parameter."""
     return wrap(arrays.updates.zeros_like(arrays.writable(param._data)))
+
+
+def zeros_beside(param: Any, shape: tuple[int, ...]) -> Any:
+    """A state of zeros of another shape than the parameter, on its device."""
+    there, zeros = device_value(param), arrays.zeros(shape, param.dtype.numpy)
+    return wrap(zeros if there is None else there.placed(zeros))
 
 
 def set_number(tensor: Any, value: float) -> None:

@@ -7,7 +7,6 @@ from typing import Any
 
 from retrograd import arrays
 from retrograd.arrays import Raw
-from retrograd.autograd._wrap import wrap
 from retrograd.optim._rules import (
     Group,
     RuleOptimizer,
@@ -19,6 +18,7 @@ from retrograd.optim._rules import (
     number,
     options,
     value_of,
+    zeros_beside,
     zeros_like,
 )
 from retrograd.optim.optimizer import ParamsT
@@ -87,9 +87,8 @@ class Adafactor(RuleOptimizer):
         if len(shape) < 2:
             return {**state, "variance": zeros_like(param)}
         rows, columns = (*shape[:-1], 1), (*shape[:-2], 1, shape[-1])
-        kind = param._data.dtype
-        state["row_var"] = wrap(arrays.zeros(rows, kind))
-        state["col_var"] = wrap(arrays.zeros(columns, kind))
+        state["row_var"] = zeros_beside(param, rows)
+        state["col_var"] = zeros_beside(param, columns)
         return state
 
     def _rule(self, group: Group) -> Update:

@@ -10,8 +10,10 @@ from copy import deepcopy
 from itertools import chain
 from typing import Any
 
+from retrograd import arrays
 from retrograd._source import depth_of_user
 from retrograd.autograd._hooks import RemovableHandle, add_hook
+from retrograd.autograd._wrap import wrap
 from retrograd.ops._sections import like
 from retrograd.tensor._conversion import from_dlpack
 from retrograd.tensor._tensor import Tensor
@@ -325,8 +327,8 @@ class Optimizer:
             hook(self)
 
     def _cast(self, param: Any, group: dict[str, Any], value: Any, key: Any = None) -> Any:
-        """A copy of a state with its tensors in the dtype of the parameter, except for the step
-        count.
+        """A copy of a state with its tensors in the dtype of the parameter, and on its device,
+        except for the step count.
         """
         if isinstance(value, dict):
             return {k: self._cast(param, group, v, k) for k, v in value.items()}
@@ -338,7 +340,8 @@ class Optimizer:
             value = from_dlpack(value)  # a tensor of another library
         value = value.detach().clone()
         if key != "step":
-            return value.to(param.dtype) if param.is_floating_point() else value
+            value = value.to(param.dtype) if param.is_floating_point() else value
+            return value if value.device == param.device else _beside(param, value)
         return value.float() if group.get("capturable") or group.get("fused") else value
 
     # -- hooks -----------------------------------------------------------------------------------
@@ -426,6 +429,14 @@ def _parameters(given: Any) -> tuple[list[Any], list[str]]:
             "all optimizer params should be with/without names. Some param names are missing"
         )
     return [item[1] for item in given] if names else given, names
+
+
+def _beside(param: Any, value: Any) -> Any:
+    """A tensor of a state on the device of a parameter. One of the same shape is split over a mesh
+    of devices as the parameter is."""
+    if value.shape != param.shape or value.dtype != param.dtype:
+        return value.to(param.device)
+    return wrap(arrays.updates.zeros_like(param._data)).copy_(value)
 
 
 def _add(registry: Hooks, hook: Callable[..., Any], prepend: bool) -> RemovableHandle:
