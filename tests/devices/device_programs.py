@@ -7,6 +7,7 @@ import copy
 import io
 import pickle
 import re
+import sys
 import weakref
 from typing import Any
 
@@ -1253,12 +1254,185 @@ def test_one_value_may_be_written_to_overlapping_elements() -> None:
     assert x.tolist() == [7.0, 1.0, 4.0, 3.0]
 
 
-# -- the states of optimizers ----------------------------------------------------------------
+# -- LBFGS, and the states of optimizers -----------------------------------------------------
+
+
+def lbfgs(device: str, dtype: Any = torch.float64, **options: Any) -> tuple[Any, Any, Any]:
+    """A search, the function that it searches, and the losses that this has found."""
+    random = np.random.default_rng(0)
+    x = torch.tensor(random.standard_normal(6), dtype=dtype, device=device, requires_grad=True)
+    w = torch.tensor(random.standard_normal((2, 3)), dtype=dtype, device=device).t()
+    number = torch.tensor(0.5, dtype=dtype, device=device)
+    unused = torch.ones(2, dtype=dtype, device=device, requires_grad=True)
+    c = torch.complex(x.detach()[:2], x.detach()[2:4])
+    params = [x, unused, *[p.requires_grad_() for p in (w, number, c)]]
+    optimizer = torch.optim.LBFGS(params, max_iter=4, history_size=3, **options)
+    losses: list[float] = []
+
+    def closure() -> Any:
+        optimizer.zero_grad(set_to_none=False)
+        valley = ((1 - x[:-1]) ** 2 + 10 * (x[1:] - x[:-1] ** 2) ** 2).sum()
+        loss = valley + ((w - 1) ** 4).sum() + 3 * (number - w[0, 0]) ** 2 + (c.abs() ** 2).sum()
+        loss.backward()
+        losses.append(loss.item())
+        return loss
+
+    return optimizer, closure, losses
+
+
+def values_in(optimizer: Any) -> list[Any]:
+    return [p.detach().cpu().numpy().copy() for p in optimizer.param_groups[0]["params"]]
 
 
 def agree(found: Any, expected: Any, tolerance: float) -> None:
     for a, b in zip(found, expected, strict=True):
         np.testing.assert_allclose(a, b, atol=tolerance, rtol=tolerance)
+
+
+SEARCHES: list[dict[str, Any]] = [{"lr": 0.02}, {"line_search_fn": "strong_wolfe"}]
+
+
+@pytest.mark.parametrize("options", SEARCHES, ids=str)
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32], ids=str)
+def test_lbfgs_follows_the_cpu(dtype: Any, options: Any) -> None:
+    tolerance = 1e-10 if dtype is torch.float64 else 1e-4
+    runs = [lbfgs(device, dtype, **options) for device in ("cpu", DEVICE)]
+    for _ in range(3):
+        (on_cpu, expected), (optimizer, found) = (
+            (optimizer, optimizer.step(closure).item()) for optimizer, closure, _ in runs
+        )
+        assert found == pytest.approx(expected, rel=tolerance)
+        agree(values_in(optimizer), values_in(on_cpu), tolerance)
+    assert len(runs[1][2]) == len(runs[0][2]) > 11
+    np.testing.assert_allclose(runs[1][2], runs[0][2], rtol=tolerance)
+    assert runs[1][2][-1] < 0.8 * runs[1][2][0]
+    params = optimizer.param_groups[0]["params"]
+    assert {x.device for p in params for x in (p, p.grad) if x is not None} == {HERE}
+    assert all(type(p._version) is int and p._version > 11 for p in params)
+    kept, theirs = optimizer.state[params[0]], on_cpu.state[on_cpu.param_groups[0]["params"][0]]
+    assert (kept["n_iter"], kept["func_evals"]) == (theirs["n_iter"], theirs["func_evals"])
+    for name in ("d", "prev_flat_grad", "H_diag"):
+        assert kept[name].device == HERE
+        agree([kept[name].tolist()], [theirs[name].tolist()], 10 * tolerance)
+    for name in ("old_dirs", "old_stps", "ro"):
+        assert len(kept[name]) == len(theirs[name]) == 3
+        assert all(x.device == HERE for x in kept[name])
+
+
+@pytest.mark.parametrize("options", SEARCHES, ids=str)
+def test_lbfgs_is_saved_and_resumed(options: Any) -> None:
+    whole, closure, expected = lbfgs("cpu", **options)
+    for _ in range(4):
+        whole.step(closure)
+    for first, second, place in (
+        (DEVICE, DEVICE, None), (DEVICE, DEVICE, DEVICE), ("cpu", DEVICE, "cpu"),
+        (DEVICE, "cpu", DEVICE), (DEVICE, "cpu", "cpu"),
+    ):  # fmt: skip
+        optimizer, closure, losses = lbfgs(first, **options)
+        for _ in range(2):
+            optimizer.step(closure)
+        file = io.BytesIO()
+        torch.save((optimizer.param_groups[0]["params"], optimizer.state_dict()), file)
+        file.seek(0)
+        params, state = torch.load(file, map_location=place)
+        again, closure, later = lbfgs(second, **options)
+        with torch.no_grad():
+            for p, saved in zip(again.param_groups[0]["params"], params, strict=True):
+                p.copy_(saved)
+        again.load_state_dict(state)
+        (held,) = again.state.values()
+        assert {held[name].device.type for name in ("d", "H_diag")} == {second}
+        for _ in range(2):
+            again.step(closure)
+        np.testing.assert_allclose(losses + later, expected, rtol=1e-9)
+        agree(values_in(again), values_in(whole), 1e-9)
+
+
+@pytest.mark.parametrize("options", SEARCHES, ids=str)
+def test_lbfgs_after_an_error_in_the_closure(options: Any) -> None:
+    for fails in (1, 2, 4, 7):
+        runs = []
+        for device in ("cpu", DEVICE):
+            optimizer, closure, losses = lbfgs(device, **options)
+
+            def failing(closure: Any = closure, losses: Any = losses, fails: int = fails) -> Any:
+                if len(losses) + 1 == fails:
+                    losses.append(0.0)
+                    raise ValueError("no loss")
+                return closure()
+
+            with pytest.raises(ValueError, match="no loss"):
+                for _ in range(4):
+                    optimizer.step(failing)
+            after = values_in(optimizer)
+            optimizer.step(failing)
+            runs.append((after, values_in(optimizer), losses))
+        agree(runs[1][0], runs[0][0], 1e-10)
+        agree(runs[1][1], runs[0][1], 1e-10)
+        np.testing.assert_allclose(runs[1][2], runs[0][2], rtol=1e-10)
+
+
+def test_lbfgs_goes_on_after_an_interrupt_at_any_line() -> None:
+    lines, stop_at = 0, -1
+
+    def trace(frame: Any, event: str, arg: Any) -> Any:
+        nonlocal lines
+        if not frame.f_code.co_filename.endswith(("lbfgs.py", "devices/_updates.py")):
+            return None
+        lines += event == "line"
+        if lines == stop_at:
+            raise KeyboardInterrupt
+        return trace
+
+    def traced_step(stop: int) -> tuple[Any, Any]:
+        nonlocal lines, stop_at
+        optimizer, closure, _ = lbfgs(DEVICE, line_search_fn="strong_wolfe")
+        lines, stop_at, before = 0, stop, sys.gettrace()
+        sys.settrace(trace)
+        try:
+            if stop > 0:
+                with pytest.raises(KeyboardInterrupt):
+                    optimizer.step(closure)
+            else:
+                optimizer.step(closure)
+        finally:
+            sys.settrace(before)
+        return optimizer, closure
+
+    traced_step(-1)
+    count = lines
+    assert count > 100
+    for stop in (*range(1, 60, 3), *range(60, count, 23)):
+        optimizer, closure = traced_step(stop)
+        start = closure().item()
+        for _ in range(2):
+            optimizer.step(closure)
+        assert closure().item() < start
+
+
+def test_lbfgs_refuses_two_devices() -> None:
+    x, y = torch.ones(2, requires_grad=True), made([1.0], requires_grad=True)
+    words = "Expected all tensors to be on the same device, but found at least two devices, "
+    for params in ([x, y], [y, x]):
+        optimizer = torch.optim.LBFGS(params)
+        with pytest.raises(RuntimeError, match=f"{words}xla:cpu:0 and cpu!"):
+            optimizer.step(lambda: (x.sum() + y.cpu()).sum().backward() or 1.0)
+    layer = nn.Linear(2, 1)
+    optimizer = torch.optim.LBFGS(layer.parameters(), max_iter=2)
+
+    def closure() -> Any:
+        optimizer.zero_grad()
+        loss = (layer(torch.ones(2, device=layer.weight.device)) - 1).square().sum()
+        loss.backward()
+        return loss
+
+    optimizer.step(closure)
+    layer.to(DEVICE)
+    with pytest.raises(RuntimeError, match=f"{words}xla:cpu:0 and cpu! The parameters were moved"):
+        optimizer.step(closure)
+    optimizer.load_state_dict(optimizer.state_dict())
+    first = optimizer.step(closure).item()
+    assert closure().item() < first
 
 
 STEPPERS = [
@@ -1309,7 +1483,7 @@ def test_states_of_optimizers_are_loaded_to_the_device_of_the_parameters(make: A
 
 
 def test_optimizers_step_where_modes_are_on() -> None:
-    for optimizer_class in (torch.optim.Adam, torch.optim.AdamW):
+    for optimizer_class in (torch.optim.Adam, torch.optim.LBFGS):
         found = []
         for device in ("cpu", DEVICE):
             x = torch.tensor([1.0, 2.0], device=device, requires_grad=True)

@@ -318,6 +318,14 @@ def test_double_precision_is_kept() -> None:
         np.testing.assert_allclose(p.tolist(), q.tolist(), atol=1e-14)
 
 
+def test_lbfgs_is_refused() -> None:
+    layer = fully_shard(nn.Linear(16, 8), mesh=ROW)
+    optimizer = torch.optim.LBFGS(layer.parameters())
+    with pytest.raises(NotImplementedError, match="not take parameters on a mesh of devices"):
+        optimizer.step(lambda: layer(torch.ones(8, 16)).sum())
+    assert not optimizer.state
+
+
 def test_a_state_from_the_cpu_is_split_as_the_parameters() -> None:
     model = fully_shard(MLP(), mesh=ROW)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)

@@ -10,6 +10,7 @@ from retrograd._source import user_place
 from retrograd.arrays import Raw
 from retrograd.autograd._wrap import array_of, wrap
 from retrograd.autograd.grad_mode import enable_grad
+from retrograd.ops._lifted import Lifted
 from retrograd.optim._line_search import Point, strong_wolfe
 from retrograd.optim._rules import (
     check_lr,
@@ -86,6 +87,13 @@ class LBFGS(Optimizer):
         if group["line_search_fn"] not in (None, "strong_wolfe"):
             raise RuntimeError("only 'strong_wolfe' is supported")
         params = group["params"]
+        if any([isinstance(p._data, Lifted) and p.device._mesh is not None for p in params]):
+            # XLA's devices of the CPU wait for each other for ever where many sums over them are
+            # under way, as they are in the approximation of the Hessian.
+            raise NotImplementedError(
+                "LBFGS does not take parameters on a mesh of devices. Use another optimizer, or "
+                "keep the parameters on one device."
+            )
         # The state concerns all parameters, and is stored with the first.
         state = self.state[params[0]]
         state.setdefault("func_evals", 0)
@@ -99,12 +107,13 @@ class LBFGS(Optimizer):
 
 class _Search:
     """The search of one step, with its approximation of the Hessian. All vectors are raw arrays of
-    all parameters together."""
+    all parameters together, on the device of the parameters. Numbers that decide are read from
+    there; those that only scale vectors are not, because a read waits for the device."""
 
     def __init__(self, optimizer: LBFGS, closure: Callable[[], Any], state: Any) -> None:
         self.optimizer, self.closure, self.state = optimizer, closure, state
         self.group, self.place = optimizer.param_groups[0], user_place(2)
-        self.params, self.lr = self.group["params"], value_of(self.group["lr"])
+        self.params, self.lr = self.group["params"], _read(value_of(self.group["lr"]))
         self.direction, self.size, changes, steps, inverses, self.scale, grad, loss = (
             _raw(state.get(name)) for name in _KEPT
         )
@@ -112,6 +121,12 @@ class _Search:
         # What belongs together is set together: an interrupt may come at any time. This is None
         # before the first iteration.
         self.latest = None if grad is None else (self.direction, self.size, grad, loss)
+        if grad is not None and (there := wrap(grad).device) != self.params[0].device:
+            raise RuntimeError(
+                "Expected all tensors to be on the same device, but found at least two devices, "
+                f"{self.params[0].device} and {there}! The parameters were moved after a step of "
+                "LBFGS. optimizer.load_state_dict(optimizer.state_dict()) moves its state to them."
+            )
 
     def keep(self) -> None:
         """Put what the next step needs into the optimizer's state."""
@@ -151,16 +166,16 @@ class _Search:
 
     def along(self, size: Any) -> Point:
         """The function at some distance. The parameters are then put back."""
-        before = [arrays.copy(data) for data in self.memory()]
+        before = [arrays.updates.kept(data) for data in self.memory()]
         try:
             self.move(size)
             loss, grad = self.evaluate()
         finally:
             for data, values in zip(self.memory(), before, strict=True):
-                arrays.write(data, values)
+                arrays.updates.put_back(data, values)
             for param in self.params:
                 record_write(param, self.place)
-        return Point(size, _number(loss), grad, grad @ self.direction)
+        return Point(size, _number(loss), grad, _read(grad @ self.direction))
 
     # -- the search ------------------------------------------------------------------------------
 
@@ -175,16 +190,16 @@ class _Search:
             state["n_iter"] += 1
             is_first = state["n_iter"] == 1 or self.latest is None
             self.direction = self.next_direction(grad, is_first)
-            self.size = (min(1.0, 1.0 / abs(grad).sum()) if is_first else 1.0) * self.lr
+            self.size = (min(1.0, 1.0 / _total(grad)) if is_first else 1.0) * self.lr
             last_grad, last_loss = arrays.copy(grad), loss
             self.latest = (self.direction, self.size, last_grad, last_loss)
-            derivative = grad @ self.direction
+            derivative = _read(grad @ self.direction)
             if derivative > -group["tolerance_change"]:
                 break
             evals = state["func_evals"] - first_evals
             if group["line_search_fn"] is not None:
                 start = Point(0, loss, grad, derivative)
-                most, length = group["max_eval"] - evals, abs(self.direction).max()
+                most, length = group["max_eval"] - evals, _largest(self.direction)
                 end, _ = strong_wolfe(self.along, start, self.size, length, most)
                 self.size, loss, grad = end.at, end.value, end.grad
                 self.latest = (self.direction, self.size, last_grad, last_loss)
@@ -199,14 +214,14 @@ class _Search:
         return first_loss
 
     def is_optimal(self, grad: Raw) -> bool:
-        return bool(abs(grad).max() <= self.group["tolerance_grad"])
+        return bool(_largest(grad) <= self.group["tolerance_grad"])
 
     def is_done(self, change: float, grad: Raw, evals: int) -> bool:
         tolerance = self.group["tolerance_change"]
         return bool(
             evals >= self.group["max_eval"]
             or self.is_optimal(grad)
-            or abs(self.direction * self.size).max() <= tolerance
+            or _largest(self.direction * self.size) <= tolerance
             or abs(change) < tolerance
         )
 
@@ -240,6 +255,20 @@ def _number(loss: Any) -> float:
     return float(loss.detach() if isinstance(loss, Tensor) else loss)
 
 
+def _read(x: Any) -> Any:
+    """A number as NumPy has it, which keeps its dtype in arithmetic."""
+    return x.host[()] if isinstance(x, Lifted) else x
+
+
+def _largest(x: Raw) -> Any:
+    return abs(x).max() if isinstance(x, arrays.ndarray) else _read(wrap(x).abs().max()._data)
+
+
+def _total(x: Raw) -> Any:
+    """The sum of the sizes of all elements."""
+    return abs(x).sum() if isinstance(x, arrays.ndarray) else _read(wrap(x).abs().sum()._data)
+
+
 def _raw(value: Any) -> Any:
     """A part of a state with raw arrays in place of tensors."""
     if isinstance(value, list):
@@ -252,7 +281,9 @@ def _raw(value: Any) -> Any:
 def _wrapped(value: Any) -> Any:
     if isinstance(value, list):
         return [_wrapped(x) for x in value]
-    return wrap(arrays.writable(value)) if isinstance(value, arrays.RAW_TYPES) else value
+    if isinstance(value, (*arrays.RAW_TYPES, Lifted)):
+        return wrap(arrays.writable(value))
+    return value
 
 
 __all__ = ["LBFGS"]
