@@ -24,11 +24,7 @@ def update(kernel: Any, operands: Any, numbers: Any) -> None:
         _update_on_host(kernel, operands, numbers)
         return
     place = operands[0].memory.place
-    try:
-        flat = [x.content for x in operands if x is not None]
-    except AttributeError:  # an array: a state from before the parameter was moved
-        _only_place([x for x in operands if x is not None])
-        raise
+    flat = [x.content for x in operands if x is not None]
     # What is no number, such as whether there is a decay of weights, makes another program.
     fixed = tuple([float if isinstance(x, float) else x for x in numbers])
     likes = tuple([None if x is None else (x.shape, x.dtype.num) for x in operands])

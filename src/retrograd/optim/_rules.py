@@ -166,6 +166,10 @@ class RuleOptimizer(Optimizer):
                         f"supported devices: {_FUSED} but {param.dtype} and {param.device.type}"
                     )
                 check_may_write(self, param)
+            if Lifted.device_level is not None and self._keeps_state(group):  # there are devices
+                for param in group["params"]:
+                    if param.grad is not None:
+                        check_state_is_beside(param, self.state.get(param, {}))
 
 
 def traced_step(level: Any, optimizer: RuleOptimizer) -> None:
@@ -252,6 +256,21 @@ class TracedUpdate:
 
 def _any_inference(params: list[Any]) -> bool:
     return any([p._meta is not None and p._meta.inference for p in params])
+
+
+def check_state_is_beside(param: Any, state: State) -> None:
+    """Raise a RuntimeError if a parameter was moved to another device after its state was made."""
+    on_device = device_value(param) is not None
+    for name, x in state.items():
+        if name in NUMBERS or not isinstance(x, Tensor):
+            continue
+        if (device_value(x) is not None) is not on_device:
+            raise RuntimeError(
+                "Expected all tensors to be on the same device, but found at least two devices, "
+                f"{param.device} and {x.device}! The parameters were moved after a step of the "
+                "optimizer. optimizer.load_state_dict(optimizer.state_dict()) moves its state to "
+                "them."
+            )
 
 
 def check_may_write(optimizer: Optimizer, param: Any) -> None:

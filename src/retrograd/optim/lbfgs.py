@@ -16,6 +16,7 @@ from retrograd.optim._rules import (
     check_lr,
     check_may_write,
     check_not_negative,
+    check_state_is_beside,
     record_write,
     value_of,
 )
@@ -96,6 +97,7 @@ class LBFGS(Optimizer):
             )
         # The state concerns all parameters, and is stored with the first.
         state = self.state[params[0]]
+        check_state_is_beside(params[0], {"d": state.get("d")})
         state.setdefault("func_evals", 0)
         state.setdefault("n_iter", 0)
         search = _Search(self, enable_grad()(closure), state)
@@ -121,12 +123,6 @@ class _Search:
         # What belongs together is set together: an interrupt may come at any time. This is None
         # before the first iteration.
         self.latest = None if grad is None else (self.direction, self.size, grad, loss)
-        if grad is not None and (there := wrap(grad).device) != self.params[0].device:
-            raise RuntimeError(
-                "Expected all tensors to be on the same device, but found at least two devices, "
-                f"{self.params[0].device} and {there}! The parameters were moved after a step of "
-                "LBFGS. optimizer.load_state_dict(optimizer.state_dict()) moves its state to them."
-            )
 
     def keep(self) -> None:
         """Put what the next step needs into the optimizer's state."""
