@@ -57,7 +57,7 @@ def function_of(program: Program) -> tuple[Callable[..., Any], set[Var]]:
 
 def _begins_updates(line: Line) -> bool:
     """Whether a line computes the numbers that all optimizer updates need."""
-    return line.operation.name == NUMBERS
+    return bool(line.operation.name == NUMBERS)
 
 
 # -- checks ----------------------------------------------------------------------------------
