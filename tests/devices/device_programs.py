@@ -1627,3 +1627,54 @@ def test_batches_of_gradients_are_no_constants_of_compiled_rules() -> None:
     for one, g in zip(found, gradients, strict=True):
         (expected,) = torch.autograd.grad(y, x, g, retain_graph=True)
         np.testing.assert_allclose(one.tolist(), expected.tolist(), atol=1e-14)
+STEPPED = [
+    lambda p, lr: torch.optim.SGD(p, lr, momentum=0.9), lambda p, lr: torch.optim.Adam(p, lr),
+    lambda p, lr: torch.optim.NAdam(p, lr), lambda p, lr: torch.optim.Adagrad(p, lr),
+]  # fmt: skip
+
+
+def stepped(device: str, make: Any, change: Any = None, lr: Any = 0.1) -> list[Any]:
+    """Parameters after some steps, in the middle of which the optimizer may be changed."""
+    weight = torch.linspace(-1, 1, 12, device=device).view(4, 3).requires_grad_()
+    bias = torch.linspace(1, 2, 3, device=device).requires_grad_()
+    x = torch.linspace(-1, 2, 8, device=device).view(2, 4)
+    optimizer = make([weight, bias], lr)
+    for k in range(5):
+        optimizer.zero_grad()
+        (x @ weight + bias).pow(2).sum().backward()
+        optimizer.step()
+        if k == 2 and change is not None:
+            optimizer = change(make, [weight, bias], optimizer) or optimizer
+    for state in optimizer.state.values():
+        for name, x in state.items():
+            assert x.device == (torch.device("cpu") if x.ndim == 0 else weight.device), name
+    return [weight.tolist(), bias.tolist()]
+
+
+@pytest.mark.parametrize("make", STEPPED)
+def test_states_of_optimizers_are_loaded_from_other_devices(make: Any) -> None:
+    def reload(place: str) -> Any:
+        def change(make: Any, parameters: Any, optimizer: Any) -> Any:
+            file = io.BytesIO()
+            torch.save(optimizer.state_dict(), file)
+            file.seek(0)
+            other = make(parameters, 0.1)
+            other.load_state_dict(torch.load(file, map_location=place))
+            return other
+
+        return change
+
+    expected = stepped("cpu", make)
+    for device, place in ((DEVICE, "cpu"), (DEVICE, DEVICE), ("cpu", DEVICE)):
+        for here, there in zip(stepped(device, make, reload(place)), expected, strict=True):
+            np.testing.assert_allclose(here, there, rtol=2e-4, atol=1e-4)
+
+
+def test_a_step_with_a_state_on_another_device_is_refused() -> None:
+    layer = nn.Linear(2, 2)
+    optimizer = torch.optim.Adam(layer.parameters())
+    layer(torch.ones(2)).sum().backward()
+    optimizer.step()
+    layer.to(DEVICE)
+    with pytest.raises(RuntimeError, match="found at least two devices, xla:cpu:0 and cpu!"):
+        optimizer.step()
