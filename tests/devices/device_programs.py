@@ -1678,3 +1678,16 @@ def test_a_step_with_a_state_on_another_device_is_refused() -> None:
     layer.to(DEVICE)
     with pytest.raises(RuntimeError, match="found at least two devices, xla:cpu:0 and cpu!"):
         optimizer.step()
+
+
+@pytest.mark.parametrize("options", [{"fused": True}, {"capturable": True}, {"foreach": True}])
+def test_options_of_optimizers_that_only_matter_for_speed(options: dict[str, bool]) -> None:
+    make = lambda p, lr: torch.optim.Adam(p, lr, **options)
+    expected = stepped("cpu", STEPPED[1])
+    for here, there in zip(stepped(DEVICE, make), expected, strict=True):
+        np.testing.assert_allclose(here, there, rtol=1e-5, atol=1e-6)
+    torch.autograd.set_detect_anomaly(True)
+    try:
+        stepped(DEVICE, STEPPED[1])
+    finally:
+        torch.autograd.set_detect_anomaly(False)

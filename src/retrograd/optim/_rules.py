@@ -152,7 +152,7 @@ class RuleOptimizer(Optimizer):
             if SPARSE and any([type(p.grad) in SPARSE for p in group["params"]]):
                 self._check_sparse(group)
             check = switch.active or modes.running is not None or _any_inference(group["params"])
-            if group.get("capturable"):
+            if group.get("capturable") and not all([_on_device(p) for p in group["params"]]):
                 devices = [d for d in _CAPTURABLE if self._supports_xla or d != "xla"]
                 raise AssertionError(
                     f"If capturable=True, {self._captured} must be on supported devices: {devices}."
@@ -252,6 +252,11 @@ class TracedUpdate:
         self.run(rule, stand_ins[0], stand_ins[1], parts)
         (call,) = calls
         return call
+
+
+def _on_device(param: Any) -> bool:
+    data = param._data
+    return isinstance(data, Lifted) and data.level is Lifted.device_level
 
 
 def _any_inference(params: list[Any]) -> bool:
