@@ -1691,3 +1691,15 @@ def test_options_of_optimizers_that_only_matter_for_speed(options: dict[str, boo
         stepped(DEVICE, STEPPED[1])
     finally:
         torch.autograd.set_detect_anomaly(False)
+
+
+@pytest.mark.parametrize("make", STEPPED)
+def test_a_learning_rate_on_a_device(make: Any) -> None:
+    def halve(_: Any, parameters: Any, optimizer: Any) -> None:
+        for group in optimizer.param_groups:
+            group["lr"] *= 0.5
+
+    expected = stepped("cpu", make, halve, torch.tensor(0.1))
+    found = stepped(DEVICE, make, halve, made(0.1))
+    for here, there in zip(found, expected, strict=True):
+        np.testing.assert_allclose(here, there, rtol=2e-4, atol=1e-4)

@@ -364,7 +364,10 @@ def memory(tensor: Any) -> Raw:
 
 def value_of(option: Any) -> Any:
     """The value of an option. A tensor keeps its dtype in arithmetic."""
-    return arrays.updates.as_number(option._data) if isinstance(option, Tensor) else option
+    if not isinstance(option, Tensor):
+        return option
+    data = option._data.inner if _on_device(option) else option._data
+    return arrays.updates.as_number(data)
 
 
 # -- options ---------------------------------------------------------------------------------------
