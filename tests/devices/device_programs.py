@@ -1630,6 +1630,7 @@ def test_batches_of_gradients_are_no_constants_of_compiled_rules() -> None:
 STEPPED = [
     lambda p, lr: torch.optim.SGD(p, lr, momentum=0.9), lambda p, lr: torch.optim.Adam(p, lr),
     lambda p, lr: torch.optim.NAdam(p, lr), lambda p, lr: torch.optim.Adagrad(p, lr),
+    lambda p, lr: torch.optim.Adafactor(p, lr), lambda p, lr: torch.optim.Muon(p[:1], lr),
 ]  # fmt: skip
 
 
@@ -1703,3 +1704,23 @@ def test_a_learning_rate_on_a_device(make: Any) -> None:
     found = stepped(DEVICE, make, halve, made(0.1))
     for here, there in zip(found, expected, strict=True):
         np.testing.assert_allclose(here, there, rtol=2e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("where", [DEVICE, "cpu"])
+def test_averages_of_models(where: str) -> None:
+    def averaged(device: str, where: str) -> list[Any]:
+        torch.manual_seed(0)
+        layer = nn.Linear(3, 2).to(device)
+        swa = torch.optim.swa_utils
+        by = swa.get_ema_multi_avg_fn(0.9)
+        averages = [swa.AveragedModel(layer, where, multi_avg_fn=by, use_buffers=True),
+                    swa.AveragedModel(layer, where)]  # fmt: skip
+        for _ in range(3):
+            with torch.no_grad():
+                layer.weight.mul_(1.5)
+            for average in averages:
+                average.update_parameters(layer)
+        return [x.module.weight.tolist() for x in averages]
+
+    expected = averaged("cpu", "cpu")
+    np.testing.assert_allclose(averaged(DEVICE, where), expected, rtol=1e-5)

@@ -14,6 +14,6 @@ def lerp_all(averages: Sequence[Any], current: Sequence[Any], weight: float) -> 
     """Interpolate each of ``averages`` towards its counterpart: ``a + weight * (b - a)``."""
     place = user_place()
     for average, now in zip(averages, current, strict=True):
-        operands = (memory(average), now._data)
+        operands = (memory(average), now.to(average.device)._data)
         arrays.updates.update(arrays.updates.lerp, operands, (float(weight),))
         record_write(average, place)

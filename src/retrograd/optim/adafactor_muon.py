@@ -188,7 +188,7 @@ class Muon(RuleOptimizer):
             ratio = 0.2 * math.sqrt(max(param.shape)) if by_size else max(1, rows / columns) ** 0.5
             numbers = (
                 float(lr * ratio), shrink, group["momentum"], group["nesterov"],
-                group["ns_coefficients"], group["ns_steps"], group["eps"],
+                tuple(group["ns_coefficients"]), group["ns_steps"], group["eps"],
             )  # fmt: skip
             operands = (param, grad, memory(state["momentum_buffer"]))
             arrays.updates.update_whole(kernel, operands, numbers)

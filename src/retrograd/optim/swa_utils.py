@@ -167,7 +167,7 @@ class AveragedModel(Module):
             model: the model.
         """
         pairs = [
-            (mean.detach(), now.detach())
+            (mean.detach(), now.detach().to(mean.device))
             for mean, now in zip(self._averaged(self.module), self._averaged(model), strict=False)
         ]
         if self.n_averaged.item() == 0:

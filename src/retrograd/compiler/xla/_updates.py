@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
+import jax
 import jax.numpy as jnp
 
 from retrograd import arrays
@@ -374,11 +375,50 @@ def adafactor(
     else:
         row = row + (jnp.mean(squares, -1, keepdims=True) - row) * weight
         column = column + (jnp.mean(squares, -2, keepdims=True) - column) * weight
-        scale = jnp.matmul(row, column, precision="highest")
+        scale = _product(row, column)
         scale = scale / jnp.maximum(jnp.mean(row, -2, keepdims=True), tiny)
     step = wanted / jnp.sqrt(jnp.maximum(scale, tiny * tiny))
     step = step * (size / jnp.maximum(1.0, _typical(step) / threshold))
     return param - step, row, column, variance
+
+
+@kernel
+def muon(
+    param: Any, grad: Any, buffer: Any, size: Any, shrink: Any, momentum: Any, nesterov: bool,
+    coefficients: tuple[float, float, float], steps: int, eps: Any,
+) -> Any:  # fmt: skip
+    buffer = _lerp(buffer, grad, 1 - momentum)
+    wanted = _lerp(grad, buffer, momentum) if nesterov else buffer
+    step = _orthogonal(wanted, coefficients, steps, eps).astype(param.dtype)
+    return param * shrink - step * size, buffer
+
+
+def _orthogonal(x: Any, coefficients: tuple[float, float, float], steps: int, eps: Any) -> Any:
+    """As ``orthogonal`` of ``arrays/_updates.py``, which says why results are rounded."""
+    a, b, c = coefficients
+    tall = x.shape[0] > x.shape[1]
+    x = _to_eight_bits((x.T if tall else x).astype("float32"))
+    norm = _to_eight_bits(jnp.sqrt(jnp.sum(x * x)))
+    x = _to_eight_bits(x / jnp.maximum(norm, jnp.asarray(eps, "float32")))
+    for _ in range(steps):
+        gram = _to_eight_bits(_product(x, x.T))
+        change = _to_eight_bits(c * _product(gram, gram) + b * gram)
+        x = _to_eight_bits(_product(change, x) + a * x)
+    return x.T if tall else x
+
+
+def _product(x: Any, y: Any) -> Any:
+    return jnp.matmul(x, y, precision="highest")
+
+
+def _to_eight_bits(x: Any) -> Any:
+    """Rounded to bfloat16."""
+    return jax.lax.reduce_precision(x, exponent_bits=8, mantissa_bits=7)
+
+
+@kernel
+def lerp(param: Any, to: Any, weight: Any) -> Any:
+    return (_lerp(param, to, weight),)
 
 
 def _typical(x: Any) -> Any:
