@@ -1724,3 +1724,29 @@ def test_averages_of_models(where: str) -> None:
 
     expected = averaged("cpu", "cpu")
     np.testing.assert_allclose(averaged(DEVICE, where), expected, rtol=1e-5)
+
+
+def test_views_that_a_compiled_function_returns_share_memory() -> None:
+    """Also those of its first call, which runs on copies."""
+
+    def views(x: Any, w: Any) -> Any:
+        y, z = x * 2, x * 3
+        q = w * 2
+        return y, y[1:], z[0], z[:, 1], x.t(), q, q.detach()[0]
+
+    def written(run: Any, device: str) -> Any:
+        x = torch.ones(2, 2, device=device)
+        w = torch.ones(2, 2, device=device, requires_grad=True)
+        y, part, row, column, turned, q, under = run(x, w)
+        part[0] = 5
+        column[0] = 7
+        turned[1] = 9
+        under.add_(1)
+        (q * x).sum().backward()
+        found = [v.tolist() for v in (x, y, part, row, column, turned, q, under, w.grad)]
+        return [*found, y._version, row._version]
+
+    expected = written(views, "cpu")
+    run = torch.compile(views, fullgraph=True)
+    for _ in range(3):
+        assert written(run, DEVICE) == expected

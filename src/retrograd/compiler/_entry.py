@@ -155,12 +155,15 @@ class Entry:
         known = trace.watch.tensors
         values = (*trace.values, *trace.saved_values)
         if (place := trace.level.device) is not None:
-            values = tuple([Plug.devices().put(y, place) for y in values])
+            values = tuple([
+                trace.wholes[o]._data if o in trace.wholes else Plug.devices().put(y, place)
+                for o, y in enumerate(values)
+            ])
         maker = Maker(self, known, values, trace.shown)
         maker.made.update(
             (o, x) for o, x in trace.tensors.items() if all(x is not y for y, _ in trace.recorded)
         )
-        maker.parts.update(trace.parts())
+        maker.parts.update((id(template), x) for x, template in trace.parts())
         for change in trace.changes:
             if change.template is not REMOVED and has_history(change.template):
                 apply(change, change.held.container, maker)

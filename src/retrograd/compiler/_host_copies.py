@@ -6,7 +6,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from retrograd import arrays
-from retrograd.autograd._wrap import Plug
+from retrograd.autograd._versions import version_of
+from retrograd.autograd._wrap import Plug, wrap
+from retrograd.compiler._templates import Known
 from retrograd.ops._lifted import device_value
 
 if TYPE_CHECKING:
@@ -23,6 +25,7 @@ class HostCopies:
         self.is_mixed = any(value.memory.place != self.place for _, value in self.held)
         self.copies: list[Any] = []
         self.new: list[Any] = []
+        self.parts: list[Any] = []  # new tensors, what they are views of, and how
         self.like: dict[int, Any] = {}  # values that new tensors are placed on a mesh like, by id
 
     def __enter__(self) -> HostCopies:
@@ -37,6 +40,8 @@ class HostCopies:
         if self.place is None:
             return
         numbers: set[Any] = set()
+        recorded = {o for _, o in trace.recorded}  # of which the program makes new tensors
+        wholes = trace.wholes
         values = {id(x): value for x, value in self.held}
         inputs = {v: values.get(id(x)) for v, x in zip(trace.inputs, trace.watch.tensors,
                                                        strict=True)}  # fmt: skip
@@ -52,6 +57,16 @@ class HostCopies:
         kept.update(id(x) for x in trace.watch.tensors)
         made = [*trace.tensors.values(), *[x for x, _ in trace._concrete]]
         self.new = [x for x in made if id(x) not in kept]
+        for x, template in trace.parts():
+            if isinstance(template.of, Known):
+                self.parts.append((x, trace.watch.tensors[template.of.number], template.steps))
+            else:
+                output = template.of.output
+                whole = None if output in recorded else trace.tensors.get(output)
+                if whole is None:
+                    whole = wholes.setdefault(output, wrap(trace.values[output]))
+                self.parts.append((x, whole, template.steps))
+        self.new += wholes.values()
 
     def __exit__(self, *given: Any) -> None:
         for (x, value), copy in zip(self.held, self.copies, strict=True):
@@ -65,6 +80,12 @@ class HostCopies:
         for x in self.new:
             if arrays.is_raw(x._data):
                 x._data = self.put(x._data, self.like.get(id(x)))
+        for x, whole, steps in self.parts:
+            part = whole._data
+            for step in steps:
+                part = step(part)
+            x._data = part
+            x._version_counter = version_of(whole)
 
     def put(self, data: Any, like: Any) -> Any:
         """An array on the device; on a mesh, placed as another value of its shape is."""

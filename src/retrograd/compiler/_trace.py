@@ -70,6 +70,8 @@ class Trace:
         self._places: dict[Memory, tuple[New, Any]] = {}  # templates, and arrays
         self._viewed: set[Memory] = set()
         self._templates: dict[int, Any] = {}  # of tensors, by id
+        # On a device, what tensors of the run are parts of that is no tensor of it, by output.
+        self.wholes: dict[int, Any] = {}
         self.tensors: dict[int, Any] = {}  # new ones, by their output
         self.writes: list[tuple[int, int]] = []  # known tensor, output
         self.rebound: list[tuple[int, Any]] = []  # known tensor, template
@@ -251,10 +253,10 @@ class Trace:
             self._places[data.memory] = (result, value)
         return result
 
-    def parts(self) -> dict[int, Any]:
-        """The tensors of the run that are parts of others, by their templates."""
-        pairs = [(self._templates.get(id(x)), x) for x, _ in self._concrete]
-        return {id(template): x for template, x in pairs if isinstance(template, Part)}
+    def parts(self) -> list[tuple[Any, Part]]:
+        """The tensors of the run that are parts of others, and their templates."""
+        pairs = [(x, self._templates.get(id(x))) for x, _ in self._concrete]
+        return [(x, template) for x, template in pairs if isinstance(template, Part)]
 
     def owned(self, data: Traced, like: Traced | None = None) -> tuple[Var, Any]:
         """A variable and an array that nothing else refers to, in the layout of ``like``."""
