@@ -1198,6 +1198,19 @@ def test_a_write_through_detach_is_noticed() -> None:
         y.sum().backward()
 
 
+def test_a_write_through_data_is_not_noticed() -> None:
+    found = []
+    for device in ("cpu", DEVICE):
+        x = torch.ones(3, device=device, requires_grad=True)
+        y = x.sin()
+        z = y * y
+        y.data[1:].add_(1)
+        z.sum().backward()
+        found.append([x.grad.tolist(), y.tolist(), y._version])
+    np.testing.assert_allclose(found[1][0], found[0][0], rtol=1e-6)
+    assert found[1][2] == found[0][2] == 0
+
+
 class Doubled(torch.autograd.Function):
     @staticmethod
     def forward(x: Any) -> Any:

@@ -107,9 +107,10 @@ class Tensor(_Base):
     @property
     def data(self) -> Tensor:
         """The same memory without a history. Writes to it do not increment the version counter."""
-        if isinstance(self._data, Lifted):
+        if not isinstance(self._data, Lifted):
+            self._data = arrays.writable(self._data)
+        elif self._data.level is not Lifted.device_level:
             return self.detach()
-        self._data = arrays.writable(self._data)
         result: Tensor = wrap(self._data)
         if self.is_inference():
             meta_of(result).inference = True
