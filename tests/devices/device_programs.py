@@ -1763,3 +1763,24 @@ def test_views_that_a_compiled_function_returns_share_memory() -> None:
     run = torch.compile(views, fullgraph=True)
     for _ in range(3):
         assert written(run, DEVICE) == expected
+
+
+def test_generators_for_a_device() -> None:
+    def drawn(device: str) -> list[Any]:
+        generator = torch.Generator(device=device).manual_seed(3)
+        state = generator.get_state()
+        first = torch.rand(3, generator=generator, device=device)
+        again = torch.randn(2, generator=pickle.loads(pickle.dumps(generator)), device=device)
+        assert generator.device.type == device
+        generator.set_state(state)
+        assert torch.equal(torch.rand(3, generator=generator, device=device), first)
+        with torch.device(device):
+            data = torch.utils.data.TensorDataset(torch.arange(6))
+            loader = torch.utils.data.DataLoader(data, shuffle=True, generator=generator)
+            order = [int(x) for (x,) in loader]
+        return [first.tolist(), again.tolist(), order]
+
+    assert drawn(DEVICE) == drawn("cpu")
+    assert torch.Generator(DEVICE).device == HERE
+    with pytest.raises(RuntimeError, match="there is no device 'xla:cpu:99'"):
+        torch.Generator("xla:cpu:99")

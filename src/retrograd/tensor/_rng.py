@@ -8,15 +8,17 @@ from typing import Any
 
 from retrograd.arrays import _generator
 from retrograd.arrays._generator import initial_seed, manual_seed, seed
-from retrograd.autograd._wrap import wrap
-from retrograd.tensor._tensor import Tensor, device
+from retrograd.autograd._wrap import Plug, wrap
+from retrograd.tensor import _device
+from retrograd.tensor._tensor import Tensor
 
 
 class Generator(_generator.Generator):
     """A generator of random numbers, with the same sequence as PyTorch's CPU generator.
 
     Args:
-        device: Only the CPU is supported.
+        device: The device of the tensors that it is for. The CPU draws the numbers for all
+            devices, so a seed gives the same numbers on each.
 
     Example:
         >>> torch.rand(2, generator=torch.Generator().manual_seed(0))
@@ -26,8 +28,16 @@ class Generator(_generator.Generator):
     __module__ = "retrograd"
 
     def __init__(self, device: Any = "cpu") -> None:
-        super().__init__(device)
-        self.device = _CPU
+        place = _CPU if device is None else _device.device(device)
+        if place.type not in _device.COMPUTES:
+            super().__init__(place)
+            self.device = _CPU
+            return
+        super().__init__()
+        devices = Plug.devices()
+        devices.device_of(place.type, place.index)  # RuntimeError if it is not there
+        index = devices.current(place.type) if place.index is None else place.index
+        self.device = _device.device(place.type, index)
 
     def get_state(self) -> Tensor:
         """Returns the state of the generator, which ``set_state`` accepts, here and in PyTorch.
@@ -54,7 +64,7 @@ class Generator(_generator.Generator):
         return f"<torch._C.Generator object at {id(self):#x}>"
 
 
-_CPU = device("cpu")
+_CPU = _device.CPU
 # There is one default generator, made before there were tensors to hold its states.
 default_generator: Generator = _generator.default_generator  # type: ignore[assignment]
 default_generator.__class__ = Generator
