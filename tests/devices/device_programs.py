@@ -1784,3 +1784,28 @@ def test_generators_for_a_device() -> None:
     assert torch.Generator(DEVICE).device == HERE
     with pytest.raises(RuntimeError, match="there is no device 'xla:cpu:99'"):
         torch.Generator("xla:cpu:99")
+
+
+def test_arrays_of_others_stay_on_the_cpu() -> None:
+    with torch.device(DEVICE):
+        assert torch.from_numpy(np.ones(2)).device == torch.device("cpu")
+        assert torch.from_dlpack(np.ones(2)).device == torch.device("cpu")
+        assert torch.as_tensor(np.ones(2)).device == HERE
+        assert torch.tensor(np.ones(2)).device == HERE
+
+
+@pytest.mark.parametrize("convert", [torch.as_tensor, torch.asarray])
+def test_conversions_go_to_the_device_that_is_asked_for(convert: Any) -> None:
+    for data in (np.ones(2, np.float32), torch.ones(2), [1.0, 1.0], made([1.0, 1.0])):
+        for place in ("cpu", DEVICE):
+            for dtype in (None, torch.float64):
+                found = convert(data, device=place, dtype=dtype)
+                assert found.device.type == place
+                assert found.dtype is (dtype or torch.float32)
+                assert found.tolist() == [1.0, 1.0]
+    assert convert(made([1.0])).device == HERE
+    with torch.device(DEVICE):
+        assert convert(torch.ones(2, device="cpu")).device == HERE
+    x = torch.ones(2, requires_grad=True)
+    (convert(x, device=DEVICE) * 3).sum().backward()
+    assert x.grad.tolist() == [3.0, 3.0]

@@ -215,3 +215,10 @@ def test_negative_steps_give_views() -> None:
     assert rows.tolist() == [[1.0, 0.0], [3.0, 2.0]]
     moved = retrograd.func.jvp(lambda t: t[::-1] * t, (z,), (retrograd.ones(5),))[1]
     assert moved.tolist() == (z + z.flip(0)).tolist()
+
+
+def test_arrays_are_converted_to_double_precision() -> None:
+    array = np.ones(2, np.float32)  # numpy.dtype("float64") == None, which must not matter
+    for convert in (retrograd.as_tensor, retrograd.asarray):
+        assert convert(array, dtype=retrograd.float64).dtype is retrograd.float64
+        assert convert(array, dtype=retrograd.float32).data_ptr() == array.ctypes.data

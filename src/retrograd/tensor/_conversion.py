@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from retrograd import arrays
+from retrograd._modes import modes
 from retrograd.arrays import dtypes
 from retrograd.tensor._creation import check_array, new_tensor, numpy_dtype, tensor
-from retrograd.tensor._device import is_meta
+from retrograd.tensor._device import CPU, is_meta
 from retrograd.tensor._methods import to
 from retrograd.tensor._tensor import Tensor
 
@@ -18,7 +19,7 @@ def as_tensor(data: Any, dtype: Any = None, device: Any = None) -> Tensor:
     Args:
         data: A number, nested sequences of numbers, an array or a tensor.
         dtype: The dtype of the result. By default, it is inferred from the data.
-        device: The device of the result. Only the CPU is supported.
+        device: The device of the result. By default, that of the data, or of new tensors.
 
     Returns:
         ``data`` itself if it is a tensor of that dtype, a tensor that shares the memory of an
@@ -28,11 +29,12 @@ def as_tensor(data: Any, dtype: Any = None, device: Any = None) -> Tensor:
         >>> torch.as_tensor([1, 2])
         tensor([1, 2])
     """
+    place = modes.device if device is None else device
     if isinstance(data, Tensor):
-        return to(data, dtype) if dtype is not None else data
+        return to(data, dtype=dtype, device=place)
     wanted = None if dtype is None else numpy_dtype(dtype, name="as_tensor")
-    if arrays.is_raw(data) and wanted in (None, data.dtype):
-        return from_numpy(arrays.writable(data))
+    if arrays.is_raw(data) and (wanted is None or wanted == data.dtype):
+        return to(from_numpy(arrays.writable(data)), device=place)
     return tensor(data, dtype=dtype, device=device)
 
 
@@ -43,7 +45,7 @@ def asarray(obj: Any, *, dtype: Any = None, device: Any = None, copy: bool | Non
     Args:
         obj: A tensor, an array, an object with the buffer protocol, or nested sequences of numbers.
         dtype: The dtype of the result. By default, it is inferred from the data.
-        device: The device of the result. Only the CPU is supported.
+        device: The device of the result. By default, that of the data, or of new tensors.
         copy: Whether to copy the data. By default, it is copied only if necessary. If false and a
             copy is necessary, ValueError is raised.
         requires_grad: Whether operations on the result are recorded for autograd.
@@ -56,7 +58,7 @@ def asarray(obj: Any, *, dtype: Any = None, device: Any = None, copy: bool | Non
         tensor([1., 2.], requires_grad=True)
     """
     if isinstance(obj, Tensor):
-        return _of_tensor(obj, dtype, copy, requires_grad)
+        return _of_tensor(obj, dtype, device, copy, requires_grad)
     if isinstance(obj, (bytes, bytearray, memoryview)):
         from retrograd.tensor._memory import frombuffer
 
@@ -70,17 +72,25 @@ def asarray(obj: Any, *, dtype: Any = None, device: Any = None, copy: bool | Non
     return new_tensor(made._data, requires_grad, device, "asarray")
 
 
-def _of_tensor(obj: Tensor, dtype: Any, copy: bool | None, requires_grad: bool) -> Tensor:
+def _of_tensor(
+    obj: Tensor, dtype: Any, device: Any, copy: bool | None, requires_grad: bool
+) -> Tensor:
+    place = modes.device if device is None else device
     wanted = obj._data.dtype if dtype is None else numpy_dtype(dtype, name="asarray")
     if wanted != obj._data.dtype and copy is False:
         raise _no_alias(obj._data.dtype, wanted)
-    made = obj
+    made = to(obj, device=place)
+    if made is not obj and copy is False:
+        raise ValueError(
+            f"can't alias tensor from device '{obj.device}' to '{made.device}'."
+        )
+    obj = made
     if copy:
         made = to(obj, dtypes.from_numpy_dtype(wanted), copy=True)
     elif wanted != obj._data.dtype:
         made = to(obj, dtypes.from_numpy_dtype(wanted))
     if requires_grad and not made.requires_grad:
-        return new_tensor(made._data, True, name="asarray")
+        return new_tensor(made._data, True, made.device, "asarray")
     return made
 
 
@@ -111,7 +121,7 @@ def from_numpy(ndarray: Any) -> Tensor:
         name = f"{kind.__module__}.{kind.__name__}".removeprefix("builtins.")
         raise TypeError(f"expected np.ndarray (got {name})")
     check_array(ndarray)
-    return new_tensor(arrays.layout.start_of_memory(ndarray))
+    return new_tensor(arrays.layout.start_of_memory(ndarray), place=CPU)
 
 
 def from_dlpack(ext_tensor: Any, *, device: Any = None, copy: bool | None = None) -> Tensor:
@@ -119,7 +129,7 @@ def from_dlpack(ext_tensor: Any, *, device: Any = None, copy: bool | None = None
 
     Args:
         ext_tensor: An object with a method ``__dlpack__``, such as a NumPy array.
-        device: The device of the result. Only the CPU is supported.
+        device: The device of the result. By default, the CPU.
         copy: Whether to copy the memory: true, false, or only if that is necessary (the default).
 
     Returns:
@@ -132,4 +142,5 @@ def from_dlpack(ext_tensor: Any, *, device: Any = None, copy: bool | None = None
     """
     if device is not None and is_meta(device):
         raise BufferError("Cannot pack tensors on meta")
-    return new_tensor(arrays.from_dlpack(ext_tensor, copy), place=device)
+    place = CPU if device is None else device  # whatever the device of new tensors is
+    return new_tensor(arrays.from_dlpack(ext_tensor, copy), place=place)
