@@ -1047,6 +1047,8 @@ def test_out_on_another_device_is_refused() -> None:
 def test_tensors_that_do_not_fit_are_out_of_memory(create: Any) -> None:
     with pytest.raises(torch.OutOfMemoryError, match="xla:cpu is out of memory"):
         create(1 << 50, device=DEVICE)
+    with pytest.raises(torch.OutOfMemoryError, match="xla:cpu:0 is out of memory"):
+        create(1, device=DEVICE).expand(1 << 50) * 2
 
 
 def _composites() -> dict[str, Any]:

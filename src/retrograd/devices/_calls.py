@@ -180,6 +180,9 @@ def _outputs(operation: Any, args: Any, options: dict[str, Any]) -> Any:
         warnings.simplefilter("ignore")
         try:
             return result_of(operation, tuple(_layouts(list(args))), _layouts(options))
+        except (MemoryError, OSError) as error:  # there are not even that many addresses
+            place = place_in((*args, *options.values()))
+            raise _platforms.out_of_memory(place, error) from None
         except Exception:  # values matter, and zeros will not do: as on the CPU, once
             return operation.compute(seen(list(args)), {n: seen(x) for n, x in options.items()})
 

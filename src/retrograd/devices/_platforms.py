@@ -135,10 +135,15 @@ def explained(error: Exception, place: Any, late: str | None = None) -> Exceptio
         f" It happened in {late}, which may have been called on an earlier line: operations wait "
         "until a value is needed, and are tried again when it is next asked for."
     )  # fmt: skip
+    return out_of_memory(place, error, where)
+
+
+def out_of_memory(place: Any, error: Exception, where: str = "") -> OutOfMemoryError:
+    """The error for a device without enough memory."""
     return OutOfMemoryError(
         f"{place} is out of memory. What was there is as before.{where} Use a smaller batch, "
         "delete tensors that are not needed, recompute (torch.utils.checkpoint), or split the "
-        f"model over several devices (fully_shard). XLA says: {error}"
+        f"model over several devices (fully_shard). The reason: {error}"
     )
 
 
