@@ -8,6 +8,7 @@ import io
 import pickle
 import re
 import sys
+import warnings
 import weakref
 from typing import Any
 
@@ -1811,3 +1812,45 @@ def test_conversions_go_to_the_device_that_is_asked_for(convert: Any) -> None:
     x = torch.ones(2, requires_grad=True)
     (convert(x, device=DEVICE) * 3).sum().backward()
     assert x.grad.tolist() == [3.0, 3.0]
+
+
+def test_compiled_functions_of_tensors_that_share_memory() -> None:
+    def later(whole: Any, part: Any, x: Any) -> Any:
+        whole.add_(x)
+        return part * 2
+
+    for begin in (0, 2):  # first with tensors that share memory, and first with others
+        run = torch.compile(later)
+        for k in range(begin, begin + 4):
+            whole, x = torch.zeros(2, 3, device=DEVICE), torch.ones(3, device=DEVICE)
+            part = whole[0] if k % 4 < 2 else torch.zeros(3, device=DEVICE)
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # that it is not compiled
+                found = run(whole, part, x)
+            assert found.tolist() == ([2.0] * 3 if k % 4 < 2 else [0.0] * 3)
+            assert whole.tolist() == [[1.0] * 3] * 2
+        assert "share memory" in run.eager_because
+
+
+def test_compiled_steps_of_parameters_that_are_parts_of_a_buffer() -> None:
+    found = []
+    for device in ("cpu", DEVICE):
+        buffer = torch.linspace(-1, 1, 9, device=device)
+        weight, bias = nn.Parameter(buffer[:6].view(2, 3)), nn.Parameter(buffer[6:8])
+        viewed = torch.linspace(-1, 1, 2, device=device).view(2).requires_grad_()
+        optimizer = torch.optim.SGD([weight, bias, viewed], 0.1, momentum=0.9)
+
+        def step(x: Any, parts: Any = (weight, bias, viewed), opt: Any = optimizer) -> Any:
+            w, b, v = parts
+            opt.zero_grad()
+            loss = (w @ x + b * v).pow(2).sum()
+            loss.backward()
+            opt.step()
+            return loss
+
+        run = step if device == "cpu" else torch.compile(step, fullgraph=True)
+        losses = [run(torch.ones(3, device=device)).item() for _ in range(5)]
+        found.append([losses, buffer.tolist(), viewed.tolist()])
+    assert run.eager_because is None
+    for here, there in zip(found[1], found[0], strict=True):
+        np.testing.assert_allclose(here, there, rtol=1e-5, atol=1e-6)

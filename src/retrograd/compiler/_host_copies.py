@@ -9,6 +9,7 @@ from retrograd import arrays
 from retrograd.autograd._versions import version_of
 from retrograd.autograd._wrap import Plug, wrap
 from retrograd.compiler._templates import Known
+from retrograd.compiler._watching import overlap_on_device
 from retrograd.ops._lifted import device_value
 
 if TYPE_CHECKING:
@@ -20,7 +21,10 @@ class HostCopies:
     traced."""
 
     def __init__(self, tensors: list[Any]) -> None:
-        self.held = [(x, x._data) for x in tensors if device_value(x) is not None]
+        # Views keep up with their bases, so these are replaced, too.
+        bases = [x._meta.view.base for x in tensors if x._meta is not None and x._meta.view]
+        each = {id(x): x for x in (*tensors, *bases)}.values()
+        self.held = [(x, x._data) for x in each if device_value(x) is not None]
         self.place: Any = self.held[0][1].memory.place if self.held else None
         self.is_mixed = any(value.memory.place != self.place for _, value in self.held)
         self.copies: list[Any] = []
@@ -29,8 +33,21 @@ class HostCopies:
         self.like: dict[int, Any] = {}  # values that new tensors are placed on a mesh like, by id
 
     def __enter__(self) -> HostCopies:
+        together: dict[int, list[tuple[Any, Any]]] = {}
         for x, value in self.held:
-            x._data = value.host
+            together.setdefault(id(value.memory), []).append((x, value))
+        wholes: dict[int, Any] = {}  # copies of memory of which several tensors show the same part
+        for x, value in self.held:
+            memory = id(value.memory)
+            others = [y for other, y in together[memory] if other is not x]
+            if others and overlap_on_device(value, others):
+                if memory not in wholes:
+                    wholes[memory] = value.whole.host
+                x._data = wholes[memory]
+                for step in value.steps:
+                    x._data = step(x._data)
+            else:
+                x._data = value.host
             self.copies.append(x._data)
         return self
 

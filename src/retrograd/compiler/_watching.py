@@ -526,7 +526,18 @@ def apart_in_memory(values: Sequence[Any], written: Sequence[int]) -> bool:
     memories = [id(arrays.programs.memory_of(x)) for x in values]
     if len(set(memories)) == len(memories):
         return True
-    return all(memories.count(memories[i]) == 1 for i in written)
+    for i in written:
+        others = [x for j, x in enumerate(values) if j != i and memories[j] == memories[i]]
+        there = device_value(values[i])
+        if others and (there is None or overlap_on_device(there, others)):
+            return False
+    return True
+
+
+def overlap_on_device(value: Any, others: Sequence[Any]) -> bool:
+    """Whether others that are views of the same memory on a device may show some of what a value
+    shows. Parts of one buffer that do not overlap may be written each on its own."""
+    return any(arrays.programs.overlap(value.layout, x.layout) for x in others)
 
 
 @functools.lru_cache(maxsize=256)

@@ -195,6 +195,12 @@ class DeviceValue(Lifted):
         value._layout = None
         return value
 
+    @property
+    def whole(self) -> DeviceValue:
+        """All of its memory."""
+        content = self.memory.content
+        return DeviceValue(self.memory, tuple(content.shape), content.dtype)
+
     def apart(self) -> DeviceValue:
         """The same contents in memory of their own. Nothing is copied: it is written elsewhere."""
         if self.steps:
