@@ -1854,3 +1854,34 @@ def test_compiled_steps_of_parameters_that_are_parts_of_a_buffer() -> None:
     assert run.eager_because is None
     for here, there in zip(found[1], found[0], strict=True):
         np.testing.assert_allclose(here, there, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize(("device", "where"), [("cpu", "cpu"), (DEVICE, "cpu"), (DEVICE, DEVICE)])
+def test_compiled_steps_with_a_learning_rate_in_a_tensor(device: str, where: str) -> None:
+    def losses(device: str, where: str, compiled: bool, inside: bool) -> list[float]:
+        x = torch.linspace(-1, 1, 3, device=device, requires_grad=True)
+        optimizer = torch.optim.Adam([x], torch.tensor(0.1, device=where))
+        rate = optimizer.param_groups[0]["lr"]
+
+        def step() -> Any:
+            optimizer.zero_grad()
+            loss = (x * x).sum()
+            loss.backward()
+            if inside:
+                rate.mul_(0.5)
+            optimizer.step()
+            return loss
+
+        run = torch.compile(step) if compiled else step
+        found = []
+        for _ in range(5):
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # that it is not compiled
+                found.append(run().item())
+            rate.mul_(0.5)
+        assert not compiled or (run.eager_because is None) is not inside
+        return found
+
+    for inside in (False, True):
+        expected = losses("cpu", "cpu", False, inside)
+        assert losses(device, where, True, inside) == pytest.approx(expected, rel=1e-5)

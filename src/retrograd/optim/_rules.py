@@ -176,6 +176,7 @@ def traced_step(level: Any, optimizer: RuleOptimizer) -> None:
     """A step as lines of a program: one for each parameter, which overwrites it and its state. The
     numbers of its group are those of the time when the line is run."""
     for group in optimizer.param_groups:
+        _check_options(level, group)
         keeps_state = optimizer._keeps_state(group)
         for param in group["params"]:
             if param._meta is None or param._meta.grad is None:
@@ -186,6 +187,18 @@ def traced_step(level: Any, optimizer: RuleOptimizer) -> None:
                 state.update(_traced_beginning(level, optimizer, group, param))
             _traced_update(level, optimizer, group, param, state)
             record_write(param, user_place())
+
+
+def _check_options(level: Any, group: Group) -> None:
+    """Numbers of a step are those in memory when it is run, which are not those that the program
+    itself computes for them."""
+    for name, option in group.items():
+        data = option._data if isinstance(option, Tensor) else None
+        if not isinstance(data, Lifted) or data.level is not level:
+            continue
+        memory = data.memory
+        if memory.version or any([memory.var in line.outputs for line in level.lines]):
+            level.look(f"the option {name!r} of an optimizer, which it computes")
 
 
 def _traced_beginning(level: Any, optimizer: RuleOptimizer, group: Group, param: Any) -> State:
@@ -366,7 +379,11 @@ def value_of(option: Any) -> Any:
     """The value of an option. A tensor keeps its dtype in arithmetic."""
     if not isinstance(option, Tensor):
         return option
-    data = option._data.inner if _on_device(option) else option._data
+    data = option._data
+    if isinstance(data, Lifted) and data.level.traces:
+        data = data.value
+    elif _on_device(option):
+        data = data.inner  # a copy on the CPU
     return arrays.updates.as_number(data)
 
 
