@@ -1885,3 +1885,22 @@ def test_compiled_steps_with_a_learning_rate_in_a_tensor(device: str, where: str
     for inside in (False, True):
         expected = losses("cpu", "cpu", False, inside)
         assert losses(device, where, True, inside) == pytest.approx(expected, rel=1e-5)
+
+
+def test_a_compiled_function_returns_a_copy_of_what_it_overwrites() -> None:
+    found = []
+    for device in ("cpu", DEVICE):
+        x = torch.ones(3, device=device, requires_grad=True)
+        optimizer = torch.optim.SGD([x], 0.1)
+
+        def step(x: Any = x, optimizer: Any = optimizer) -> Any:
+            before = x.detach().clone()
+            optimizer.zero_grad()
+            (x * x).sum().backward()
+            optimizer.step()
+            return before, x.detach() - before
+
+        run = step if device == "cpu" else torch.compile(step, fullgraph=True)
+        results = [run() for _ in range(5)]
+        found.append([y.tolist() for result in results for y in result])
+    np.testing.assert_allclose(found[1], found[0], rtol=1e-6)

@@ -363,6 +363,11 @@ class Part(Compiled):
             for v, x in zip(inputs, given, strict=True)
         ]
         found: Callable[..., Any] = _quiet(self.jitted)(shapes, donated)
+        # An output that is an argument itself, as of a copy taken before a write, needs its memory.
+        kept = {y.position for y in self.outputs if y.is_input}
+        if not kept.isdisjoint(donated):
+            donated = tuple([i for i in donated if i not in kept])
+            found = _quiet(self.jitted)(shapes, donated)
         made = [y.position for y in self.outputs if not y.is_input]
         whole = len(made) == len(self.outputs) > 1
         self.picked = itemgetter(*made) if whole else None
