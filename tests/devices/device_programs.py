@@ -1904,3 +1904,24 @@ def test_a_compiled_function_returns_a_copy_of_what_it_overwrites() -> None:
         results = [run() for _ in range(5)]
         found.append([y.tolist() for result in results for y in result])
     np.testing.assert_allclose(found[1], found[0], rtol=1e-6)
+
+
+@pytest.mark.parametrize("kind", [nn.RNN, nn.LSTM, nn.GRU])
+def test_packed_sequences(kind: Any) -> None:
+    rnn = nn.utils.rnn
+    found = []
+    for device in ("cpu", DEVICE):
+        torch.manual_seed(0)
+        layer = kind(3, 2, bidirectional=True).to(device)
+        x = torch.linspace(-1, 1, 24).view(4, 2, 3).to(device).requires_grad_()
+        packed = rnn.pack_padded_sequence(x, torch.tensor([2, 4]), enforce_sorted=False)
+        result, _ = layer(packed)
+        padded, lengths = rnn.pad_packed_sequence(result)
+        padded.pow(2).sum().backward()
+        assert (packed.batch_sizes.device, lengths.device) == (torch.device("cpu"),) * 2
+        there = packed.cpu().to(device)
+        assert there.data.device == there.sorted_indices.device == x.device
+        assert packed.cpu().unsorted_indices.device == torch.device("cpu")
+        found.append([padded.tolist(), x.grad.tolist()])
+    for here, there in zip(found[1], found[0], strict=True):
+        np.testing.assert_allclose(here, there, atol=1e-6)

@@ -54,7 +54,7 @@ class PackedSequence(_Packed):
         return super().__new__(cls, data, batch_sizes, sorted_indices, unsorted_indices)
 
     def to(self, *args: Any, **kwargs: Any) -> PackedSequence:
-        """Convert the data by ``data.to(...)``.
+        """Convert the data by ``data.to(...)``. The sizes of batches stay on the CPU.
 
         Args:
             args, kwargs: arguments of ``Tensor.to``.
@@ -63,11 +63,18 @@ class PackedSequence(_Packed):
             The converted sequences.
         """
         data = self.data.to(*args, **kwargs)
-        return self if data is self.data else type(self)(data, *self[1:])
+        if data is self.data:
+            return self
+        orders = [x if x is None else x.to(data.device) for x in self[2:]]
+        return type(self)(data, self.batch_sizes, *orders)
 
     def cpu(self) -> PackedSequence:
-        """The same sequences: they are on the CPU already."""
-        return self
+        """The sequences on the CPU."""
+        return self.to("cpu")
+
+    def cuda(self) -> PackedSequence:
+        """The sequences on a GPU."""
+        return self.to("cuda")
 
     def double(self) -> PackedSequence:
         """The sequences as ``float64``."""
@@ -120,7 +127,7 @@ def invert_permutation(permutation: Any) -> Any:
 
 def _present(lengths: Any, length: Any) -> Any:
     """A mask of the elements of padded sequences, ``(length, batch)``."""
-    return arange(length).unsqueeze(1) < lengths
+    return arange(length, device="cpu").unsqueeze(1) < lengths
 
 
 def _indices(present: Any) -> Any:
@@ -136,7 +143,7 @@ def pack_padded_sequence(
     Args:
         input: padded sequences, ``(length, batch, ...)``, or ``(batch, length, ...)`` if
             ``batch_first``.
-        lengths: their lengths.
+        lengths: their lengths, on the CPU.
         batch_first: whether the batch is the first dimension.
         enforce_sorted: require decreasing lengths. If False, the sequences are sorted.
 
@@ -148,15 +155,16 @@ def pack_padded_sequence(
         >>> torch.nn.utils.rnn.pack_padded_sequence(padded, [2, 1])[:2]
         (tensor([1, 2, 3]), tensor([2, 1]))
     """
-    lengths = as_tensor(lengths, dtype=dtypes.int64)
+    lengths = as_tensor(lengths, dtype=dtypes.int64, device="cpu")
     x, sorted_indices = input.transpose(0, 1) if batch_first else input, None
     if not enforce_sorted:
         lengths, sorted_indices = lengths.sort(descending=True)
+        sorted_indices = sorted_indices.to(input.device)
         x = x.index_select(1, sorted_indices)
     _check_lengths(x, lengths.tolist())
     present = _present(lengths, x.shape[0])
     rows = x.reshape(x.shape[0] * x.shape[1], *x.shape[2:])
-    data = rows.index_select(0, _indices(present))
+    data = rows.index_select(0, _indices(present).to(input.device))
     return PackedSequence(data, present.sum(1)[: int(lengths[0])], sorted_indices)
 
 
@@ -219,12 +227,13 @@ def pad_packed_sequence(
             )
         length = total_length
     batch = int(sizes[0])
-    lengths = (arange(batch).unsqueeze(1) < sizes).sum(1)
+    lengths = (arange(batch, device="cpu").unsqueeze(1) < sizes).sum(1)
     empty = data.new_full((length * batch, *data.shape[1:]), padding_value)
-    padded = empty.index_copy(0, _indices(_present(lengths, length)), data)
+    places = _indices(_present(lengths, length)).to(data.device)
+    padded = empty.index_copy(0, places, data)
     padded = padded.reshape(length, batch, *data.shape[1:])
     if order is not None:
-        padded, lengths = padded.index_select(1, order), lengths.index_select(0, order)
+        padded, lengths = padded.index_select(1, order), lengths.index_select(0, order.cpu())
     return padded.transpose(0, 1) if batch_first else padded, lengths
 
 
