@@ -192,12 +192,13 @@ def traced_step(level: Any, optimizer: RuleOptimizer) -> None:
 def _check_options(level: Any, group: Group) -> None:
     """Numbers of a step are those in memory when it is run, which are not those that the program
     itself computes for them."""
+    lines = level.lines
     for name, option in group.items():
         data = option._data if isinstance(option, Tensor) else None
         if not isinstance(data, Lifted) or data.level is not level:
             continue
         memory = data.memory
-        if memory.version or any([memory.var in line.outputs for line in level.lines]):
+        if memory.version or any([memory.var in line.outputs for line in lines]):
             level.look(f"the option {name!r} of an optimizer, which it computes")
 
 

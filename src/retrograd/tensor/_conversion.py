@@ -30,11 +30,12 @@ def as_tensor(data: Any, dtype: Any = None, device: Any = None) -> Tensor:
         tensor([1, 2])
     """
     place = modes.device if device is None else device
-    if isinstance(data, Tensor):
-        return to(data, dtype=dtype, device=place)
     wanted = None if dtype is None else numpy_dtype(dtype, name="as_tensor")
     if arrays.is_raw(data) and (wanted is None or wanted == data.dtype):
-        return to(from_numpy(arrays.writable(data)), device=place)
+        data = from_numpy(arrays.writable(data))
+    if isinstance(data, Tensor):
+        found: Tensor = to(data, dtype=dtype, device=place)
+        return found
     return tensor(data, dtype=dtype, device=device)
 
 
@@ -79,7 +80,7 @@ def _of_tensor(
     wanted = obj._data.dtype if dtype is None else numpy_dtype(dtype, name="asarray")
     if wanted != obj._data.dtype and copy is False:
         raise _no_alias(obj._data.dtype, wanted)
-    made = to(obj, device=place)
+    made: Tensor = to(obj, device=place)
     if made is not obj and copy is False:
         raise ValueError(
             f"can't alias tensor from device '{obj.device}' to '{made.device}'."
