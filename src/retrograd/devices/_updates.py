@@ -7,7 +7,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from retrograd import arrays
 from retrograd.compiler.xla import _updates
 from retrograd.devices import _platforms
 from retrograd.devices._calls import number_on
@@ -20,9 +19,6 @@ _compiled: dict[Any, Function] = {}
 
 def update(kernel: Any, operands: Any, numbers: Any) -> None:
     """Write what a kernel gives over a parameter and its state."""
-    if kernel.__name__ not in _updates.KERNELS:
-        _update_on_host(kernel, operands, numbers)
-        return
     place = operands[0].memory.place
     flat = [x.content for x in operands if x is not None]
     # What is no number, such as whether there is a decay of weights, makes another program.
@@ -42,15 +38,6 @@ def update(kernel: Any, operands: Any, numbers: Any) -> None:
     for x in (operands[0], *operands[2:]):
         if x is not None:
             _write(x, next(found))
-
-
-def _update_on_host(kernel: Any, operands: Any, numbers: Any) -> None:
-    """The same by NumPy, of copies."""
-    copies = [None if x is None else x.host for x in operands]
-    arrays.updates.update_whole(kernel, copies, numbers)
-    for i, (x, new) in enumerate(zip(operands, copies, strict=True)):
-        if x is not None and i != 1:  # the gradient
-            x.level.write(x, x.placed(new))
 
 
 def _flat(name: str, fixed: tuple[Any, ...], likes: tuple[Any, ...]) -> Any:
