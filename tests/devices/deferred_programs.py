@@ -13,17 +13,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from _device import DEVICE, made
 
 import retrograd as torch
 from retrograd import nn
 from retrograd.devices import _deferred, _pending
 from retrograd.nn import functional as F
-
-DEVICE = "xla:cpu"
-
-
-def made(*values: Any, **options: Any) -> Any:
-    return torch.tensor(*values, device=DEVICE, **options)
 
 
 def is_pending(x: Any) -> bool:

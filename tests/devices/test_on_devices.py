@@ -19,6 +19,7 @@ import retrograd as torch
 
 HERE = Path(__file__).parent
 TESTS = HERE.parent
+PROGRAMS = sorted(path.name for path in HERE.glob("*_programs.py") if "mesh" not in path.name)
 needs_jax = pytest.mark.skipif(importlib.util.find_spec("jax") is None, reason="needs JAX")
 
 
@@ -86,14 +87,13 @@ def test_names_of_devices() -> None:
 @needs_jax
 @pytest.mark.long
 def test_programs_on_a_device() -> None:
-    run("-m", "pytest", "-q", "-p", "no:cacheprovider", "device_programs.py",
-        "deferred_programs.py")  # fmt: skip
+    run("-m", "pytest", "-q", "-p", "no:cacheprovider", *PROGRAMS)
 
 
 @needs_jax
 @pytest.mark.exhaustive
 def test_long_programs_on_a_device() -> None:
-    run("-m", "pytest", "-q", "-p", "no:cacheprovider", "-m", "long", "device_programs.py")
+    run("-m", "pytest", "-q", "-p", "no:cacheprovider", "-m", "long", *PROGRAMS)
 
 
 @needs_jax

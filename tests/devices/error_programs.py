@@ -1,0 +1,262 @@
+"""Errors, and what is as before after them, on the device ``xla:cpu``.
+
+Run by tests/devices/test_on_devices.py in a process of its own.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+from typing import Any
+
+import numpy as np
+import pytest
+from _device import DEVICE, HERE, made
+
+import retrograd as torch
+from retrograd import nn
+from retrograd.devices import _calls, _fused
+from retrograd.nn import functional as F
+
+
+def test_tensors_of_two_devices_are_refused() -> None:
+    x, y = made([1.0, 2.0]), torch.ones(2)
+    words = "Expected all tensors to be on the same device, but found at least two devices, "
+    for call in (
+        lambda: x + y, lambda: y * x, lambda: torch.cat([x, y]), lambda: x.add_(y),
+        lambda: y.add_(x), lambda: torch.where(x > 0, x, y), lambda: F.linear(x, y.expand(1, 2)),
+        lambda: torch.atan2(y, x),
+    ):  # fmt: skip
+        with pytest.raises(RuntimeError, match=words):
+            call()
+    assert (x * torch.tensor(3.0)).tolist() == [3.0, 6.0]  # a number may come from the CPU
+    assert y.copy_(x).tolist() == [1.0, 2.0]
+    assert x.copy_(torch.zeros(2)).tolist() == [0.0, 0.0]
+
+
+def test_out_of_memory_moves_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    import jax
+
+    net = nn.Sequential(nn.Linear(2, 2), nn.BatchNorm1d(2), nn.Linear(2, 2))
+    net(torch.ones(3, 2)).sum().backward()
+    before = {name: (p._data, p.grad) for name, p in net.named_parameters()}
+    left, device_put = [5], jax.device_put
+
+    def full(*args: Any) -> Any:
+        left[0] -= 1
+        if left[0] < 0:
+            raise jax.errors.JaxRuntimeError("RESOURCE_EXHAUSTED: Out of memory allocating 9 bytes")
+        return device_put(*args)
+
+    monkeypatch.setattr(jax, "device_put", full)
+    with pytest.raises(torch.OutOfMemoryError, match=r"xla:cpu is out of memory.*smaller batch"):
+        net.to(DEVICE)
+    for name, p in net.named_parameters():
+        data, grad = before[name]
+        assert p._data is data
+        assert p.grad is grad
+    assert {x.device.type for x in net.buffers()} == {"cpu"}
+    net(torch.ones(3, 2))
+    monkeypatch.undo()
+    net.to(DEVICE)
+    assert {x.device for x in (*net.parameters(), *net.buffers())} == {HERE}
+
+
+def test_there_is_no_such_device() -> None:
+    with pytest.raises(RuntimeError, match=r"device 'cuda' is not available: .*'jax\[cuda12\]'"):
+        torch.ones(2, device="cuda")
+    with pytest.raises(RuntimeError, match="there is no device 'xla:cpu:5': there is one of"):
+        torch.ones(2, device="xla:cpu:5")
+    assert not torch.cuda.is_available()
+    assert torch.ones(1, device="xla").device.type == "xla"
+
+
+def test_values_decide_and_bad_indices_are_found() -> None:
+    x = made([[1.0, -2.0], [3.0, 4.0]])
+    assert x[x > 0].tolist() == [1.0, 3.0, 4.0]
+    assert x.nonzero().device == HERE
+    x[x < 0] = 0
+    assert x.tolist() == [[1.0, 0.0], [3.0, 4.0]]
+    for call in (
+        lambda: x[made([2])], lambda: x.gather(0, made([[5]])),
+        lambda: F.embedding(made([9]), x), lambda: F.cross_entropy(x, made([0, 7])),
+    ):  # fmt: skip
+        with pytest.raises(IndexError):
+            call().tolist()
+    with pytest.raises(RuntimeError, match="singular"):
+        torch.linalg.inv(torch.zeros(2, 2, device=DEVICE))
+    with pytest.raises(RuntimeError, match=r"mat1 and mat2 shapes cannot be multiplied"):
+        x @ torch.ones(3, 3, device=DEVICE)
+
+
+def test_an_interrupt_moves_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    import jax
+
+    net = nn.Sequential(nn.Linear(2, 2), nn.BatchNorm1d(2), nn.BatchNorm1d(2))
+    net(torch.ones(3, 2)).sum().backward()
+    before = {name: p._data for name, p in net.named_parameters()}
+    buffers = dict(net.named_buffers())
+    device_put = jax.device_put
+    for last in (0, 3, 7, 13, 17):  # of the 12 parameters and gradients, and 6 buffers
+        left = [last]
+
+        def put(*args: Any, left: list[int] = left) -> Any:
+            left[0] -= 1
+            if left[0] < 0:
+                raise KeyboardInterrupt
+            return device_put(*args)
+
+        monkeypatch.setattr(jax, "device_put", put)
+        with pytest.raises(KeyboardInterrupt):
+            net.to(DEVICE)
+        assert left == [-1]
+        assert all(p._data is before[name] for name, p in net.named_parameters())
+        assert all(p.grad.device == torch.device("cpu") for p in net.parameters())
+        assert all(x is buffers[name] for name, x in net.named_buffers())
+    monkeypatch.undo()
+    net.to(DEVICE)
+    assert {x.device for x in (*net.parameters(), *net.buffers())} == {HERE}
+
+
+def test_gradients_and_indices_of_another_device_are_refused() -> None:
+    x = made([1.0, 2.0], requires_grad=True)
+    with pytest.raises(RuntimeError, match="assigned grad has data located on a different device"):
+        x.grad = torch.ones(2)
+    with pytest.raises(RuntimeError, match=r"index 0 - expected device xla:cpu:0 but got cpu"):
+        (x * 2).backward(torch.ones(2))
+    with pytest.raises(RuntimeError, match="indices should be either on cpu or on the same device"):
+        torch.ones(2)[made([0, 1])]
+    assert x.detach()[torch.tensor([1, 0])].tolist() == [2.0, 1.0]
+    assert x.grad is None
+
+
+def test_files_are_not_loaded_to_a_device_that_is_not_there() -> None:
+    file = io.BytesIO()
+    torch.save({"x": made([1.0, 2.0])}, file)
+    for place, words in (("cuda", r"device 'cuda' is not available: .*'jax\[cuda12\]'"),
+                         ("xla:cpu:3", "there is no device 'xla:cpu:3': there is one of this"),
+                         ("gpu", "Expected one of cpu, cuda")):  # fmt: skip
+        file.seek(0)
+        with pytest.raises(RuntimeError, match=words):
+            torch.load(file, map_location=place)
+    file.seek(0)
+    assert torch.load(file, map_location=DEVICE)["x"].device == HERE
+
+
+def test_a_driver_that_does_not_fit(monkeypatch: pytest.MonkeyPatch) -> None:
+    import importlib.util
+
+    import jax
+
+    from retrograd.devices import _platforms
+
+    def refused(platform: Any) -> Any:
+        raise RuntimeError("Unable to initialize backend 'cuda': CUDA driver version is "
+                           "insufficient for CUDA runtime version")  # fmt: skip
+
+    found = importlib.util.find_spec
+    monkeypatch.setattr(importlib.util, "find_spec",
+                        lambda name: found("jax" if name == "jax_plugins" else name))  # fmt: skip
+    monkeypatch.setattr(jax, "devices", refused)
+    monkeypatch.setattr(_platforms, "_devices", {})
+    monkeypatch.setattr(_platforms, "_refused", {})
+    assert not torch.cuda.is_available()
+    with pytest.raises(RuntimeError, match=r"no driver that fits\. JAX says: .*driver version "
+                                           r"is insufficient.*nvidia-smi.*Use device='cpu'"):
+        torch.ones(2, device="cuda")
+
+
+def test_out_of_memory_in_an_operation_and_in_a_backward_pass(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    import jax
+
+
+    x = made([1.0, 2.0, 3.0], requires_grad=True)
+    y = x.tanh()
+    torch.autograd.grad(y.sum(), x, retain_graph=True)
+
+    def full(*args: Any) -> Any:
+        raise jax.errors.JaxRuntimeError("RESOURCE_EXHAUSTED: Out of memory allocating 9 bytes")
+
+    for call in [*_calls._calls.values(), *y.grad_fn.asked.calls.values()]:
+        if isinstance(call, (_calls.Call, _fused.Fused)):
+            monkeypatch.setattr(call, "function", full)
+    with pytest.raises(torch.OutOfMemoryError, match="xla:cpu:0 is out of memory"):
+        x.tanh().tolist()
+    with pytest.raises(torch.OutOfMemoryError, match="xla:cpu:0 is out of memory"):
+        torch.autograd.grad(y.sum(), x)[0].tolist()
+    monkeypatch.undo()
+    assert x.grad is None
+    assert x.tanh().tolist() == y.tolist()
+
+
+def test_as_strided_of_a_view_of_another_dtype_is_refused() -> None:
+    parts = torch.view_as_real(torch.ones(3, dtype=torch.complex64, device=DEVICE))
+    with pytest.raises(RuntimeError, match="the memory of a view of another dtype"):
+        parts.as_strided((2,), (1,))
+
+
+def test_out_on_another_device_is_refused() -> None:
+    on, off = torch.ones(2, device=DEVICE), torch.ones(2)
+    for x, out in ((on, off), (off, on)):
+        message = f"found at least two devices, {x.device} and {out.device}!"
+        with pytest.raises(RuntimeError, match=re.escape(message)):
+            torch.add(x, 1, out=out)
+        assert out.tolist() == [1, 1]
+    with pytest.raises(RuntimeError, match="from device cpu to device meta, but cross-device"):
+        torch.add(off, 1, out=torch.ones(2, device="meta"))
+    torch.add(torch.tensor(1.0), 2, out=(total := torch.ones((), device=DEVICE)))
+    assert total.item() == 3
+
+
+@pytest.mark.parametrize("create", [torch.empty, torch.zeros, torch.ones])
+def test_tensors_that_do_not_fit_are_out_of_memory(create: Any) -> None:
+    with pytest.raises(torch.OutOfMemoryError, match="xla:cpu is out of memory"):
+        create(1 << 50, device=DEVICE)
+    with pytest.raises(torch.OutOfMemoryError, match="xla:cpu:0 is out of memory"):
+        create(1, device=DEVICE).expand(1 << 50) * 2
+
+
+def test_a_write_through_detach_is_noticed() -> None:
+    x = torch.ones(3, device=DEVICE, requires_grad=True)
+    y = x.exp()
+    y.detach().add_(1)
+    assert y._version == 1
+    with pytest.raises(RuntimeError, match="has been modified by an inplace operation"):
+        y.sum().backward()
+
+
+def test_a_write_through_data_is_not_noticed() -> None:
+    found = []
+    for device in ("cpu", DEVICE):
+        x = torch.ones(3, device=device, requires_grad=True)
+        y = x.sin()
+        z = y * y
+        y.data[1:].add_(1)
+        z.sum().backward()
+        found.append([x.grad.tolist(), y.tolist(), y._version])
+    np.testing.assert_allclose(found[1][0], found[0][0], rtol=1e-6)
+    assert found[1][2] == found[0][2] == 0
+
+
+@pytest.mark.parametrize(
+    "write",
+    [
+        lambda x: x[:1].expand(3).add_(1),
+        lambda x: x[:1].expand(3).copy_(x[1:]),
+        lambda x: x[:1].expand(3).__setitem__(slice(None), x[1:]),
+        lambda x: torch.add(x[1:], 1, out=x[:1].expand(3)),
+        lambda x: x[1:].add_(x[:-1]),
+    ],
+)
+def test_writes_that_overlap_are_refused(write: Any) -> None:
+    """The result would depend on the order in which elements are written."""
+    messages = []
+    for device in ("cpu", DEVICE):
+        x = torch.arange(4.0, device=device)
+        with pytest.raises(RuntimeError, match=r"refers? to a single memory location") as error:
+            write(x)
+        messages.append(str(error.value))
+        assert x.tolist() == [0.0, 1.0, 2.0, 3.0]
+    assert messages[0] == messages[1]
