@@ -116,6 +116,14 @@ def test_the_algebra_of_xla_does_not_show() -> None:
         assert ((x * 1e37) * 1e-37).tolist() == [math.inf, pytest.approx(1, rel=1e-6)]
 
 
+def test_results_between_are_rounded_to_bfloat16() -> None:
+    torch.manual_seed(0)
+    x = torch.randn(3000, 7).bfloat16().to(DEVICE)
+    first = F.log_softmax(1000 * x, 1).tolist()
+    for _ in range(10):
+        assert F.log_softmax(1000 * x, 1).tolist() == first
+
+
 def test_numbers_change_without_a_compilation(runs: list[tuple[str, int]]) -> None:
     x = made([1.0, 2.0])
     for k in (0.5, 3.0, -0.0, 0.0, math.nan, math.inf, 7.25):

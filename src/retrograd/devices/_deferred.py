@@ -260,19 +260,22 @@ _plans: dict[Any, _Plan] = {}
 def _joined(keys: Any, inputs: list[Any], outputs: list[int]) -> Any:
     """The calls of a queue as one function, compiled by XLA."""
     jax = _platforms.jax()
+    on_cpu = all([x.platform == "cpu" for x in inputs[0].devices()])
 
     def function(*inputs: Any) -> Any:
         results: list[Any] = []
         for call, *sources in keys:
             args = [inputs[~n] if n < 0 else results[n & _CALL][n >> _BITS] for n in sources]
             found = [jax.lax.convert_element_type(y, y.dtype) for y in call.jitted(*args)]
+            if on_cpu:  # where XLA's fused kernels do not round to bfloat16 if nothing is written
+                found = [jax.lax.reduce_precision(y, 8, 7) if y.dtype == "bfloat16" else y
+                         for y in found]  # fmt: skip
             results.append(jax.lax.optimization_barrier(found))
         return tuple([results[n & _CALL][n >> _BITS] for n in outputs])
 
     with jax.enable_x64(True):
         lowered = jax.jit(function).lower(*inputs)
     # On the CPU, XLA takes barriers away before it simplifies for the last time.
-    on_cpu = all([x.platform == "cpu" for x in inputs[0].devices()])
     return lowered.compile(
         compiler_options={"xla_disable_hlo_passes": "algsimp"} if on_cpu else None
     )
