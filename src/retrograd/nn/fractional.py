@@ -37,10 +37,12 @@ def _pooled(
     batched = input if input.dim() == spatial + 2 else input.unsqueeze(0)
     count, channels = batched.shape[:2]
     if samples is None:
-        samples = rand(count, channels, spatial, dtype=input.dtype)
+        samples = rand(count, channels, spatial, dtype=input.dtype, device="cpu")
     # PyTorch takes the samples of two dimensions in the other order.
     order = (1, 0) if spatial == 2 else (0, 1, 2)
-    indices = wrap(arrays.windows.windows_at_random(samples.numpy(), shape, kernel, out, order))
+    numbers = samples.detach().cpu().numpy()
+    indices = wrap(arrays.windows.windows_at_random(numbers, shape, kernel, out, order))
+    indices = indices.to(input.device)
     windows = batched.flatten(2).gather(2, indices.flatten(2))
     values, which = windows.reshape(indices.shape).max(-1)
     result = values.reshape(count, channels, *out)

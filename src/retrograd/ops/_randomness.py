@@ -13,13 +13,19 @@ from typing import Any
 from retrograd._modes import modes
 from retrograd.arrays import Raw
 from retrograd.ops._batching import BatchLevel, batched_on, batches_of
-from retrograd.ops._lifted import tracer
+from retrograd.ops._lifted import device_value, tracer
 from retrograd.ops._operation import raw
 
 
-def drawn(shape: Sequence[int], sample: Callable[[tuple[int, ...]], Raw]) -> Any:
-    """What ``sample`` gives for a shape. Under a ``vmap`` that wants other numbers for each entry,
-    it is asked for all of them at once."""
+def drawn(
+    shape: Sequence[int], sample: Callable[[tuple[int, ...]], Raw], beside: Any = None
+) -> Any:
+    """What ``sample`` gives for a shape, on the device of a value if one is given. Under a ``vmap``
+    that wants other numbers for each entry, it is asked for all of them at once."""
+    there = device_value(beside)
+    if there is not None:
+        on_cpu = sample
+        sample = lambda size: there.placed(on_cpu(size))
     if not modes.levels:
         return sample(tuple(shape))
     tracing = tracer()

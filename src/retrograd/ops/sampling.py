@@ -20,11 +20,13 @@ from retrograd.ops.copies import zeros_like
 from retrograd.ops.shapes.reshaping import expand
 
 
-def keep_mask(shape: Sequence[int], p: float, dtype: Any, generator: Any = None) -> Any:
-    """An array of ones and zeros, a one with probability ``p``: the numbers that ``bernoulli_(p)``
-    draws for a new tensor. For dropout, which keeps with probability ``1 - p``."""
+def keep_mask(shape: Sequence[int], p: float, values: Any) -> Any:
+    """Ones and zeros, a one with probability ``p``, in the dtype and on the device of some values:
+    the numbers that ``bernoulli_(p)`` draws for a new tensor. For dropout, which keeps with
+    probability ``1 - p``."""
+    dtype = values.dtype
     return _randomness.drawn(
-        shape, lambda size: arrays.random.bernoulli(float(p), size, dtype, generator)
+        shape, lambda size: arrays.random.bernoulli(float(p), size, dtype), values
     )
 
 

@@ -69,12 +69,12 @@ def _mask(values: Raw, p: float, channels: bool) -> Raw:
     the order in which they lie in memory, or in which a copy of them would."""
     if channels:
         shape = (*values.shape[:2], *(1 for _ in values.shape[2:]))
-        return sampling.keep_mask(shape, 1 - p, values.dtype)
+        return sampling.keep_mask(shape, 1 - p, values)
     lies = layout_of(values)
     if lies is None or arrays.is_contiguous(lies):
-        return sampling.keep_mask(values.shape, 1 - p, values.dtype)
+        return sampling.keep_mask(values.shape, 1 - p, values)
     order = arrays.layout_order(lies)
-    drawn = sampling.keep_mask([values.shape[d] for d in order], 1 - p, values.dtype)
+    drawn = sampling.keep_mask([values.shape[d] for d in order], 1 - p, values)
     return linear.permute(drawn, dims=tuple([order.index(d) for d in range(values.ndim)]))
 
 

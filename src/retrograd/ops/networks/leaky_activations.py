@@ -166,7 +166,7 @@ def _noise(input: Any, lower: float, upper: float, training: bool) -> Any:
         return zeros_like(x)
     if not open_batches():
         return arrays.networks.leaky_noise(bare(x), lower, upper)
-    noise = drawn(x.shape, lambda size: arrays.random.uniform(size, x.dtype, None, lower, upper))
+    noise = drawn(x.shape, lambda size: arrays.random.uniform(size, x.dtype, None, lower, upper), x)
     return where(x <= 0, noise, zeros_like(noise) + 1)
 
 

@@ -238,7 +238,7 @@ def gumbel_softmax(
     if eps != 1e-10:
         warnings.warn("`eps` parameter is deprecated and has no effect.", stacklevel=3)
     x = raw(logits)
-    noise = drawn(x.shape, lambda size: arrays.random.exponential(size, x.dtype))
+    noise = drawn(x.shape, lambda size: arrays.random.exponential(size, x.dtype), x)
     soft = softmax((logits + -log(noise)) / tau, dim)
     if not hard:
         return soft
