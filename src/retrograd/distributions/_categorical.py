@@ -69,7 +69,7 @@ class Categorical(Distribution):
 
     @property
     def mean(self) -> Any:
-        return torch.full(self._extended_shape(), math.nan, dtype=self.probs.dtype)
+        return self.probs.new_full(self._extended_shape(), math.nan)
 
     variance = mean
     mode = formula(lambda self: self.probs.argmax(dim=-1))
@@ -90,7 +90,8 @@ class Categorical(Distribution):
         return -(logits * self.probs).sum(-1)
 
     def enumerate_support(self, expand: bool = True) -> Any:
-        values = torch.arange(self._num_events).reshape((-1, *[1] * len(self._batch_shape)))
+        values = torch.arange(self._num_events, device=self._param.device)
+        values = values.reshape((-1, *[1] * len(self._batch_shape)))
         return values.expand((-1, *self._batch_shape)) if expand else values
 
 
@@ -148,7 +149,7 @@ class OneHotCategorical(_OfCategorical):
 
     def enumerate_support(self, expand: bool = True) -> Any:
         n = self.event_shape[0]
-        values = torch.eye(n, dtype=self._param.dtype)
+        values = torch.eye(n, dtype=self._param.dtype, device=self._param.device)
         values = values.reshape((n, *[1] * len(self.batch_shape), n))
         return values.expand((n, *self.batch_shape, n)) if expand else values
 
@@ -209,7 +210,7 @@ class Multinomial(_OfCategorical):
         return counts.to(self.probs.dtype)
 
     def entropy(self) -> Any:
-        n = torch.tensor(self.total_count)
+        n = torch.tensor(self.total_count, device=self.probs.device)
         binomial = Binomial(total_count=self.total_count, probs=self.probs)
         counts = binomial.enumerate_support(expand=False)[1:]
         weighted = torch.exp(binomial.log_prob(counts)) * torch.lgamma(counts + 1)

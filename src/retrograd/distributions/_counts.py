@@ -15,6 +15,7 @@ from retrograd.distributions.utils import (
     lazy_property,
     logits_to_probs,
     probs_to_logits,
+    unfilled,
 )
 from retrograd.nn import functional
 
@@ -46,7 +47,7 @@ class _OfChance(Distribution):
     param_shape = formula(lambda self: self._param.size(), "The shape of the parameter.")
 
     def _counts_up_to(self, most: int, expand: bool) -> Any:
-        values = torch.arange(1 + most, dtype=self._param.dtype)
+        values = torch.arange(1 + most, dtype=self._param.dtype, device=self._param.device)
         values = values.reshape((-1, *[1] * len(self._batch_shape)))
         return values.expand((-1, *self._batch_shape)) if expand else values
 
@@ -202,7 +203,7 @@ class Geometric(_OfChance):
 
     def sample(self, sample_shape: Any = EMPTY) -> Any:
         with torch.no_grad():
-            u = torch.empty(self._extended_shape(sample_shape), dtype=self.probs.dtype)
+            u = unfilled(self._extended_shape(sample_shape), self.probs)
             u.uniform_(torch.finfo(u.dtype).tiny, 1)
             return (u.log() / (-self.probs).log1p()).floor()
 

@@ -331,7 +331,7 @@ class CorrCholeskyTransform(Transform):
         eps = torch.finfo(x.dtype).eps
         partial = vec_to_tril_matrix(torch.tanh(x).clamp(min=-1 + eps, max=1 - eps), diag=-1)
         left = (1 - partial**2).sqrt().cumprod(-1)
-        rows = partial + torch.eye(partial.shape[-1], dtype=partial.dtype)
+        rows = partial + torch.eye(partial.shape[-1], dtype=partial.dtype, device=partial.device)
         return rows * functional.pad(left[..., :-1], [1, 0], value=1)
 
     def _inverse(self, y: Any) -> Any:

@@ -51,7 +51,7 @@ def _factor_of_precision(precision: Any) -> Any:
     """The Cholesky factor of the inverse of a matrix."""
     flipped = torch.linalg.cholesky(torch.flip(precision, (-2, -1)))
     inverse = torch.flip(flipped, (-2, -1)).mT
-    unit = torch.eye(precision.shape[-1], dtype=precision.dtype)
+    unit = torch.eye(precision.shape[-1], dtype=precision.dtype, device=precision.device)
     return torch.linalg.solve_triangular(inverse, unit, upper=False)
 
 
@@ -208,7 +208,7 @@ class LowRankMultivariateNormal(Distribution):
         self.loc, self.cov_diag = loc.expand((*batch, -1)), cov_diag.expand((*batch, -1))
         self.cov_factor = cov_factor.expand((*batch, -1, -1))
         self._unbroadcasted_cov_factor, self._unbroadcasted_cov_diag = cov_factor, cov_diag
-        unit = torch.eye(cov_factor.shape[-1], dtype=cov_factor.dtype)
+        unit = torch.eye(cov_factor.shape[-1], dtype=cov_factor.dtype, device=cov_factor.device)
         # I + W^T D^-1 W, which stands for the covariance in all that follows
         inner = unit + (cov_factor.mT / cov_diag.unsqueeze(-2)) @ cov_factor
         self._capacitance_tril = torch.linalg.cholesky(inner)
@@ -231,7 +231,7 @@ class LowRankMultivariateNormal(Distribution):
         """The Cholesky factor of the covariance."""
         root = self._unbroadcasted_cov_diag.sqrt().unsqueeze(-1)
         scaled = self._unbroadcasted_cov_factor / root
-        unit = torch.eye(self._event_shape[0], dtype=scaled.dtype)
+        unit = torch.eye(self._event_shape[0], dtype=scaled.dtype, device=scaled.device)
         return self._matrix(root * torch.linalg.cholesky(unit + scaled @ scaled.mT))
 
     @lazy_property
@@ -328,7 +328,7 @@ class Wishart(_OfCovariance, ExponentialFamily):
             )
         if isinstance(df, Number):
             batch = matrix.shape[:-2]
-            self.df = torch.tensor(df, dtype=matrix.dtype)
+            self.df = torch.tensor(df, dtype=matrix.dtype, device=matrix.device)
         else:
             batch = torch.broadcast_shapes(matrix.shape[:-2], df.shape)
             self.df = df.expand(batch)
@@ -359,15 +359,16 @@ class Wishart(_OfCovariance, ExponentialFamily):
 
     def _drawn(self, sample_shape: Any) -> Any:
         """Bartlett's decomposition: normal numbers below a diagonal of chi-distributed ones."""
-        p, dtype = self._event_shape[-1], self._unbroadcasted_scale_tril.dtype
-        freedom = self.df.unsqueeze(-1) - torch.arange(p, dtype=dtype).expand(
+        p, like = self._event_shape[-1], self._unbroadcasted_scale_tril
+        dtype, device = like.dtype, like.device
+        freedom = self.df.unsqueeze(-1) - torch.arange(p, dtype=dtype, device=device).expand(
             (*self._batch_shape, -1)
         )
         roots = Chi2(freedom).rsample(sample_shape).sqrt().clamp(min=torch.finfo(dtype).eps)
-        rows, columns = torch.tril_indices(p, p, offset=-1)
+        rows, columns = torch.tril_indices(p, p, offset=-1, device=device)
         shape = (*sample_shape, *self._batch_shape)
-        triangle = torch.zeros((*shape, p, p), dtype=dtype)
-        triangle[..., rows, columns] = torch.randn((*shape, p * (p - 1) // 2), dtype=dtype)
+        triangle = torch.zeros((*shape, p, p), dtype=dtype, device=device)
+        triangle[..., rows, columns] = standard_normal((*shape, p * (p - 1) // 2), like)
         factor = self._unbroadcasted_scale_tril @ (roots.diag_embed(dim1=-2, dim2=-1) + triangle)
         return factor @ factor.mT
 
@@ -388,7 +389,7 @@ class Wishart(_OfCovariance, ExponentialFamily):
 
     def entropy(self) -> Any:
         nu, p = self.df, self._event_shape[-1]
-        halves = torch.arange(p, dtype=nu.dtype) / 2
+        halves = torch.arange(p, dtype=nu.dtype, device=nu.device) / 2
         slopes = torch.digamma((nu / 2).unsqueeze(-1) - halves).sum(-1)
         return (
             (p + 1) * (p * math.log(2) / 2 + half_log_det(self._unbroadcasted_scale_tril))
@@ -431,7 +432,8 @@ class LKJCholesky(Distribution):
         self.dim = dim
         (self.concentration,) = broadcast_all(concentration)
         # The squared length of the part of each row before the diagonal is beta-distributed.
-        offset = torch.arange(dim - 1, dtype=self.concentration.dtype)
+        like = self.concentration
+        offset = torch.arange(dim - 1, dtype=like.dtype, device=like.device)
         offset = torch.cat([offset.new_zeros((1,)), offset])
         below = (self.concentration + 0.5 * (dim - 2)).unsqueeze(-1) - 0.5 * offset
         self._beta = Beta(offset + 0.5, below)
@@ -444,7 +446,7 @@ class LKJCholesky(Distribution):
         with torch.no_grad():
             squares = self._beta.sample(sample_shape).unsqueeze(-1)
             shape = self._extended_shape(sample_shape)
-            normal = torch.randn(shape, dtype=squares.dtype).tril(-1)
+            normal = standard_normal(shape, squares).tril(-1)
             direction = normal / normal.norm(dim=-1, keepdim=True)
             direction[..., 0, :] = 0.0
             rows = torch.sqrt(squares) * direction
@@ -453,9 +455,8 @@ class LKJCholesky(Distribution):
 
     def log_prob(self, value: Any) -> Any:
         self._check(value)
-        powers = (
-            2 * (self.concentration - 1).unsqueeze(-1) + self.dim - torch.arange(2, self.dim + 1)
-        )
+        numbers = torch.arange(2, self.dim + 1, device=self.concentration.device)
+        powers = 2 * (self.concentration - 1).unsqueeze(-1) + self.dim - numbers
         logs = torch.sum(powers * diagonal(value)[..., 1:].log(), dim=-1)
         less = self.dim - 1
         alpha = self.concentration + 0.5 * less

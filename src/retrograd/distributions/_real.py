@@ -8,7 +8,14 @@ from typing import Any, ClassVar
 import retrograd as torch
 from retrograd.distributions import constraints
 from retrograd.distributions.distribution import EMPTY, Distribution, ExponentialFamily
-from retrograd.distributions.utils import broadcast_all, formula, lazy_property, standard_normal
+from retrograd.distributions.utils import (
+    broadcast_all,
+    formula,
+    lazy_property,
+    standard_normal,
+    standard_uniform,
+    unfilled,
+)
 
 _PLACED = {"loc": constraints.real, "scale": constraints.positive}
 
@@ -97,7 +104,7 @@ class Laplace(Distribution):
     stddev = formula(lambda self: 2**0.5 * self.scale)
 
     def rsample(self, sample_shape: Any = EMPTY) -> Any:
-        u = torch.empty(self._extended_shape(sample_shape), dtype=self.loc.dtype)
+        u = unfilled(self._extended_shape(sample_shape), self.loc)
         u.uniform_(torch.finfo(u.dtype).eps - 1, 1)
         return self.loc - self.scale * u.sign() * torch.log1p(-u.abs())
 
@@ -138,15 +145,15 @@ class Cauchy(Distribution):
         self.loc, self.scale = broadcast_all(loc, scale)
         super().__init__(self.loc.shape, validate_args=validate_args)
 
-    mean = formula(lambda self: torch.full(self._extended_shape(), math.nan, dtype=self.loc.dtype))
+    mean = formula(lambda self: self.loc.new_full(self._extended_shape(), math.nan))
     mode = formula(lambda self: self.loc)
 
     @property
     def variance(self) -> Any:
-        return torch.full(self._extended_shape(), math.inf, dtype=self.loc.dtype)
+        return self.loc.new_full(self._extended_shape(), math.inf)
 
     def rsample(self, sample_shape: Any = EMPTY) -> Any:
-        drawn = torch.empty(self._extended_shape(sample_shape), dtype=self.loc.dtype).cauchy_()
+        drawn = unfilled(self._extended_shape(sample_shape), self.loc).cauchy_()
         return self.loc + drawn * self.scale
 
     def log_prob(self, value: Any) -> Any:
@@ -199,7 +206,7 @@ class Uniform(Distribution):
     variance = formula(lambda self: (self.high - self.low).pow(2) / 12)
 
     def rsample(self, sample_shape: Any = EMPTY) -> Any:
-        drawn = torch.rand(self._extended_shape(sample_shape), dtype=self.low.dtype)
+        drawn = standard_uniform(self._extended_shape(sample_shape), self.low)
         return self.low + drawn * (self.high - self.low)
 
     def log_prob(self, value: Any) -> Any:
@@ -243,7 +250,7 @@ class Exponential(ExponentialFamily):
     variance = formula(lambda self: self.rate.pow(-2))
 
     def rsample(self, sample_shape: Any = EMPTY) -> Any:
-        drawn = torch.empty(self._extended_shape(sample_shape), dtype=self.rate.dtype)
+        drawn = unfilled(self._extended_shape(sample_shape), self.rate)
         return drawn.exponential_() / self.rate
 
     def log_prob(self, value: Any) -> Any:
@@ -298,7 +305,7 @@ class GeneralizedPareto(Distribution):
         return zero, torch.where(zero, torch.ones_like(self.concentration), self.concentration)
 
     def rsample(self, sample_shape: Any = EMPTY) -> Any:
-        return self.icdf(torch.rand(self._extended_shape(sample_shape), dtype=self.loc.dtype))
+        return self.icdf(standard_uniform(self._extended_shape(sample_shape), self.loc))
 
     def log_prob(self, value: Any) -> Any:
         self._check(value)
@@ -400,10 +407,10 @@ class VonMises(Distribution):
             shape = self._extended_shape(sample_shape)
             loc, k = self.loc.double(), self.concentration.double()
             r = self._proposal(k)
-            angle = torch.zeros(shape, dtype=torch.float64)
-            done = torch.zeros(shape, dtype=torch.bool)
+            angle = torch.zeros(shape, dtype=torch.float64, device=k.device)
+            done = torch.zeros(shape, dtype=torch.bool, device=k.device)
             while not done.all():
-                u1, u2, u3 = torch.rand((3, *shape), dtype=torch.float64).unbind()
+                u1, u2, u3 = standard_uniform((3, *shape), k).unbind()
                 z = torch.cos(math.pi * u1)
                 f = (1 + r * z) / (r + z)
                 c = k * (r - f)

@@ -18,6 +18,7 @@ from retrograd.distributions.utils import (
     formula,
     lazy_property,
     logits_to_probs,
+    standard_uniform,
 )
 from retrograd.nn import functional
 
@@ -46,7 +47,7 @@ class LogitRelaxedBernoulli(_OfChance):
     def rsample(self, sample_shape: Any = EMPTY) -> Any:
         shape = self._extended_shape(sample_shape)
         probs = clamp_probs(self.probs.expand(shape))
-        u = clamp_probs(torch.rand(shape, dtype=probs.dtype))
+        u = clamp_probs(standard_uniform(shape, probs))
         return (u.log() - (-u).log1p() + probs.log() - (-probs).log1p()) / self.temperature
 
     def log_prob(self, value: Any) -> Any:
@@ -106,7 +107,7 @@ class ExpRelaxedCategorical(_OfCategorical):
 
     def rsample(self, sample_shape: Any = EMPTY) -> Any:
         shape = self._extended_shape(sample_shape)
-        u = clamp_probs(torch.rand(shape, dtype=self.logits.dtype))
+        u = clamp_probs(standard_uniform(shape, self.logits))
         scores = (self.logits - (-u.log()).log()) / self.temperature
         return scores - scores.logsumexp(dim=-1, keepdim=True)
 
@@ -208,7 +209,7 @@ class ContinuousBernoulli(_OfChance, ExponentialFamily):
         return torch.where(apart, formula, 1.0 / 12.0 - (1.0 / 15.0 - 128.0 / 945.0 * x) * x)
 
     def rsample(self, sample_shape: Any = EMPTY) -> Any:
-        return self.icdf(torch.rand(self._extended_shape(sample_shape), dtype=self.probs.dtype))
+        return self.icdf(standard_uniform(self._extended_shape(sample_shape), self.probs))
 
     def log_prob(self, value: Any) -> Any:
         self._check(value)

@@ -148,7 +148,7 @@ class HalfCauchy(_Half):
 
     @property
     def mean(self) -> Any:
-        return torch.full(self._extended_shape(), math.inf, dtype=self.scale.dtype)
+        return self.scale.new_full(self._extended_shape(), math.inf)
 
     variance = formula(lambda self: self.base_dist.variance)
 

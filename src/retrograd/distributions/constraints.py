@@ -289,7 +289,7 @@ class _Square(Constraint):
 
     def check(self, value: Any) -> Any:
         is_square = value.shape[-2] == value.shape[-1]
-        return torch.full(value.shape[:-2], is_square, dtype=torch.bool)
+        return torch.full(value.shape[:-2], is_square, dtype=torch.bool, device=value.device)
 
 
 class _Symmetric(_Square):

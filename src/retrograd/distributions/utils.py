@@ -34,7 +34,11 @@ def broadcast_all(*values: Any) -> tuple[Any, ...]:
         )
     given = [v for v in values if isinstance(v, torch.Tensor)]
     dtype = given[0].dtype if given else torch.get_default_dtype()
-    tensors = [v if isinstance(v, torch.Tensor) else torch.tensor(v, dtype=dtype) for v in values]
+    device = given[0].device if given else None
+    tensors = [
+        v if isinstance(v, torch.Tensor) else torch.tensor(v, dtype=dtype, device=device)
+        for v in values
+    ]
     return tuple(torch.broadcast_tensors(*tensors))
 
 
@@ -52,8 +56,18 @@ class _Formula(property):
 
 
 def standard_normal(shape: Any, like: Any) -> Any:
-    """Standard normal numbers in the dtype of a tensor."""
+    """Standard normal numbers in the dtype of a tensor, on its device."""
     return _standard_normal(shape, like.dtype, like.device)
+
+
+def standard_uniform(shape: Any, like: Any) -> Any:
+    """Numbers from [0, 1) in the dtype of a tensor, on its device."""
+    return torch.rand(shape, dtype=like.dtype, device=like.device)
+
+
+def unfilled(shape: Any, like: Any) -> Any:
+    """A new tensor with the dtype of another, on its device, to be filled with random numbers."""
+    return torch.empty(shape, dtype=like.dtype, device=like.device)
 
 
 def _standard_normal(shape: Any, dtype: Any, device: Any) -> Any:

@@ -1,0 +1,123 @@
+"""Layers and distributions on the device ``xla:cpu``, beside those on the CPU.
+
+Run by tests/devices/test_on_devices.py in a process of its own.
+"""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from _device import DEVICE
+
+import retrograd as torch
+from retrograd import nn
+
+TESTS = Path(__file__).parents[1]
+sys.path += [str(TESTS / "nn"), str(TESTS / "distributions")]
+
+from _distribution_cases import CASES as DISTRIBUTIONS  # noqa: E402
+from test_layers import CASES as LAYERS  # noqa: E402
+
+MORE_LAYERS: list[tuple[str, list[tuple[int, ...]]]] = [
+    ("nn.FractionalMaxPool2d(2, output_size=2)", [(1, 1, 6, 6)]),
+    ("nn.FractionalMaxPool3d(2, output_size=2)", [(1, 1, 6, 6, 6)]),
+    ("nn.RReLU()", [(2, 3)]), ("nn.Dropout(0.3)", [(4, 3)]), ("nn.AlphaDropout(0.3)", [(4, 3)]),
+    ("nn.Dropout2d(0.3)", [(2, 4, 3, 3)]), ("nn.SyncBatchNorm(3)", [(4, 3)]),
+    ("nn.MultiheadAttention(4, 2)", [(3, 2, 4)] * 3),
+    ("nn.Transformer(4, 2, 1, 1, 8)", [(3, 2, 4), (2, 2, 4)]),
+    ("nn.LSTM(3, 4, 2, dropout=0.2)", [(5, 2, 3)]), ("nn.LSTMCell(3, 4)", [(2, 3)]),
+    ("nn.GRU(3, 4, bidirectional=True)", [(5, 2, 3)]), ("nn.LazyLinear(4)", [(2, 3)]),
+    ("nn.utils.parametrizations.weight_norm(nn.Linear(3, 2))", [(2, 3)]),
+    ("nn.utils.parametrizations.spectral_norm(nn.Linear(3, 2))", [(2, 3)]),
+    ("nn.utils.parametrizations.orthogonal(nn.Linear(3, 2))", [(2, 3)]),
+]  # fmt: skip
+
+
+def tensors(x: Any) -> Iterator[Any]:
+    if isinstance(x, (tuple, list)):
+        for part in x:
+            yield from tensors(part)
+    elif isinstance(x, torch.Tensor):
+        yield x
+
+
+def agree(found: list[Any], expected: list[Any], tolerance: float) -> None:
+    for here, there in zip(expected, found, strict=True):
+        assert (here is None) is (there is None)
+        if here is not None:
+            assert there.device.type == DEVICE
+            np.testing.assert_allclose(there.tolist(), here.tolist(), tolerance, tolerance)
+
+
+def of_layer(device: str, expression: str, shapes: list[tuple[int, ...]]) -> list[Any]:
+    """Results, gradients and buffers."""
+    torch.manual_seed(0)
+    layer = eval(expression, {"nn": nn, "torch": torch}).to(device)
+    inputs = [torch.randn(shape).to(device).requires_grad_() for shape in shapes]
+    results = list(tensors(layer(*inputs)))
+    sum((y * y).sum() for y in results if y.is_floating_point()).backward()
+    return [*results, *[x.grad for x in (*inputs, *layer.parameters())], *layer.buffers()]
+
+
+def check_layer(expression: str, shapes: list[tuple[int, ...]]) -> None:
+    agree(of_layer(DEVICE, expression, shapes), of_layer("cpu", expression, shapes), 2e-4)
+
+
+LAYERS = [case for case in LAYERS if case[1]]  # those that take inputs
+
+
+@pytest.mark.parametrize(("expression", "shapes"), [*LAYERS[::8], *MORE_LAYERS])
+def test_layers(expression: str, shapes: Any) -> None:
+    check_layer(expression, shapes)
+
+
+@pytest.mark.long
+def test_all_layers() -> None:
+    for expression, shapes in LAYERS:
+        check_layer(expression, shapes)
+
+
+def of_distribution(device: str, make: Any) -> list[Any]:
+    """Samples, logarithms of probabilities and moments, with their gradients."""
+    parameters: list[Any] = []
+
+    def parameter(*values: Any) -> Any:
+        data = values[0] if len(values) == 1 and isinstance(values[0], float) else list(values)
+        parameters.append(torch.tensor(data, dtype=torch.float64).to(device).requires_grad_())
+        return parameters[-1]
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        distribution = make(torch.distributions, parameter)
+        torch.manual_seed(0)
+        found = [distribution.sample((2,))]
+        draw = distribution.rsample if distribution.has_rsample else distribution.sample
+        computed = [lambda: draw((3,)), lambda: distribution.log_prob(found[0])]
+        for name in ("mean", "variance", "mode", "entropy", "enumerate_support"):
+            computed.append(lambda name=name: getattr(distribution, name))
+        for compute in computed:
+            for p in parameters:
+                p.grad = None
+            try:
+                y = compute()
+                y = y() if callable(y) else y
+            except NotImplementedError:
+                continue
+            if y.requires_grad:
+                y.sum().backward(retain_graph=True)
+            found += [y, *[p.grad for p in parameters]]
+    return found
+
+
+@pytest.mark.parametrize("name", DISTRIBUTIONS)
+def test_distributions(name: str) -> None:
+    if name == "Normal of numbers":
+        return  # which are on the CPU
+    make = DISTRIBUTIONS[name]
+    agree(of_distribution(DEVICE, make), of_distribution("cpu", make), 2e-6)
