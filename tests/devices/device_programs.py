@@ -512,3 +512,51 @@ def test_packed_sequences(kind: Any) -> None:
         found.append([padded.tolist(), x.grad.tolist()])
     for here, there in zip(found[1], found[0], strict=True):
         np.testing.assert_allclose(here, there, atol=1e-6)
+
+
+@pytest.mark.parametrize("randomness", ["same", "different"])
+def test_random_numbers_under_vmap(randomness: str) -> None:
+    for draw in (F.dropout, F.gumbel_softmax, lambda x: F.alpha_dropout(x, 0.5, True),
+                 lambda x: F.rrelu(-x, training=True)):  # fmt: skip
+        found = []
+        for device in ("cpu", DEVICE):
+            torch.manual_seed(0)
+            x = torch.linspace(0.5, 1, 12, device=device).view(3, 4)
+            found.append(torch.func.vmap(draw, randomness=randomness)(x).tolist())
+        np.testing.assert_allclose(found[1], found[0], rtol=1e-5)
+
+
+def test_low_rank_decompositions_and_laplacians() -> None:
+    found = []
+    for device in ("cpu", DEVICE):
+        x = torch.linspace(0.1, 1, 8, dtype=torch.float64, device=device)
+        matrix = x.view(4, 2) @ x.view(2, 4)
+        torch.manual_seed(0)
+        values = torch.svd_lowrank(matrix, 2)[1]
+        laplacian = torch.func.laplacian(lambda y: (y**3).sum())(x)
+        orders = (1, 2, 0, 0, 0, 0, 0, 0)
+        mixed = torch.func.mixed_partial(lambda y: (y**3).prod(), x, orders)
+        assert values.device == laplacian.device == mixed.device == x.device
+        found.append([values.tolist(), laplacian.item(), mixed.item()])
+    for here, there in zip(found[1], found[0], strict=True):
+        np.testing.assert_allclose(here, there, rtol=1e-9)
+
+
+def test_solvers_take_functions_that_compute_on_a_device() -> None:
+    """Which is differentiated by tensors that it captures there."""
+    start = torch.linspace(0.1, 1, 3, dtype=torch.float64)
+    found = []
+    for device in ("cpu", DEVICE):
+        target = (start * 2).to(device)
+        weight = torch.ones(3, dtype=torch.float64, device=device, requires_grad=True)
+
+        def distance(y: Any, target: Any = target, weight: Any = weight) -> Any:
+            there = y.to(target.device)
+            return ((there * weight - target) ** 2).sum().cpu() + (y**4).sum()
+
+        solution = torch.optimize.minimize(distance, start).x
+        solution.sum().backward()
+        assert weight.grad.device == weight.device
+        found.append([solution.tolist(), weight.grad.tolist()])
+    assert all(0.05 < abs(x) < 1 for x in found[0][1])
+    np.testing.assert_allclose(found[1], found[0], rtol=1e-6)

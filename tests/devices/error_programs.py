@@ -260,3 +260,19 @@ def test_writes_that_overlap_are_refused(write: Any) -> None:
         messages.append(str(error.value))
         assert x.tolist() == [0.0, 1.0, 2.0, 3.0]
     assert messages[0] == messages[1]
+
+
+@pytest.mark.parametrize("solve", [
+    lambda x: torch.optimize.minimize(lambda y: (y * y).sum(), x),
+    lambda x: torch.optimize.root(lambda y: y - 1, x),
+    lambda x: torch.integrate.odeint(lambda t, y: -y, x, torch.linspace(0, 1, 3).double()),
+])  # fmt: skip
+def test_solvers_refuse_tensors_on_a_device(solve: Any) -> None:
+    with pytest.raises(TypeError, match=r"a tensor that was given is on xla:cpu:0\. Pass x\.cpu"):
+        solve(made([1.0, 2.0], dtype=torch.float64))
+
+
+def test_code_for_arrays_refuses_tensors_on_a_device() -> None:
+    x = made([1.0, 2.0, 3.0, 4.0], dtype=torch.float64)
+    with pytest.raises(TypeError, match=r"with NumPy or SciPy\. Move the tensor to the CPU"):
+        torch.interpolate.CubicSpline(x, x * x)(x)

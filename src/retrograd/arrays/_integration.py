@@ -198,9 +198,14 @@ def _tried_again(times: Any, evaluated: Any) -> list[int]:
 
 def jumps_among(f: Any, pairs: Any, times: Any, dtype: Any) -> list[tuple[float, float]]:
     """Those of some pairs of neighbouring numbers between which a function changes, as compared
-    with its size at all of them and at the ends of a trajectory."""
+    with its size at all of them and at the ends of a trajectory. The pairs are returned a little
+    wider: the function sees interpolated states, whose rounding errors decide, otherwise, on which
+    side of a jump it is at either number."""
     if not pairs:
         return []
+    low, high = min(times[0], times[-1]), max(times[0], times[-1])
+    apart = 256 * float(np.finfo(dtype).eps) * max(abs(low), abs(high))
+    pairs = [(max(left - apart, low), min(right + apart, high)) for left, right in pairs]
     sides = [(f(left), f(right)) for left, right in pairs]
     size = np.max(np.abs([f(times[0]), f(times[-1]), *[x for side in sides for x in side]]), 0)
     size[size == 0] = 1.0

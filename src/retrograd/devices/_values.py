@@ -347,7 +347,10 @@ class DeviceValue(Lifted):
         return bool(self.item())
 
     def refuse(self, what: str) -> NoReturn:
-        raise OnDeviceError(f"{what} of a tensor on the device {self.memory.place}")
+        raise OnDeviceError(
+            f"{what} of a tensor on the device {self.memory.place} is needed by code that computes "
+            "with NumPy or SciPy. Move the tensor to the CPU first, with .cpu()."
+        )
 
 
 def seen(x: Any) -> Any:

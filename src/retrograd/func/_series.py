@@ -276,8 +276,8 @@ def mixed_partial(func: Callable[[Tensor], Any], x: Tensor, orders: Sequence[int
         (-1.0) ** (degree - sum(i)) * math.prod(map(math.comb, orders, i)) / math.factorial(degree)
         for i in steps
     ]
-    directions = tensor(steps, dtype=x.dtype)
-    return _collapsed(func, x, directions, degree, tensor(weights, dtype=x.dtype), what)
+    directions, weighted = (tensor(y, dtype=x.dtype, device=x.device) for y in (steps, weights))
+    return _collapsed(func, x, directions, degree, weighted, what)
 
 
 # -- evaluation ------------------------------------------------------------------------------
@@ -340,7 +340,7 @@ def _collapsed(
 def _basis(x: Tensor) -> Tensor:
     """The unit vectors of the space that ``x`` lies in, stacked."""
     n = x.numel()
-    unit: Tensor = eye(n, dtype=x.dtype).reshape(n, *x.shape)
+    unit: Tensor = eye(n, dtype=x.dtype, device=x.device).reshape(n, *x.shape)
     return unit
 
 

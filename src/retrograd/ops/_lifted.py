@@ -520,8 +520,12 @@ def on_arrays(*values: Any) -> bool:
 
 def by_kernel(kernel: Callable[..., Any], *args: Any) -> Any:
     """A kernel that takes arrays only. In a program it is a line."""
-    if any([isinstance(x, Lifted) for x in args]):
-        return tracer().by_kernel(kernel, args)
+    for x in args:
+        if isinstance(x, Lifted):
+            level = tracer()
+            if level is None:
+                x.refuse("the array")
+            return level.by_kernel(kernel, args)
     return kernel(*args)
 
 

@@ -18,8 +18,9 @@ from retrograd.autograd._node import orders
 from retrograd.autograd._variables import VariableEnd
 from retrograd.autograd._wrap import SPARSE, wrap
 from retrograd.func._trees import flatten, unflatten
+from retrograd.ops import linear
 from retrograd.ops._batching import Batched
-from retrograd.ops._lifted import Lifted, tracer
+from retrograd.ops._lifted import Lifted, device_value, tracer
 from retrograd.ops._operation import Operation, raw
 from retrograd.tensor._calls import apply
 from retrograd.tensor._tensor import Tensor
@@ -30,7 +31,9 @@ def is_live(x: Any) -> bool:
     """Whether something can be differentiated by, or belongs to a transform."""
     if not isinstance(x, Tensor):
         return False
-    return isinstance(value_of(x), Lifted) or (modes.grad_enabled and x.requires_grad)
+    value = value_of(x)
+    of_transform = isinstance(value, Lifted) and value.level.number  # not just on a device
+    return bool(of_transform) or (modes.grad_enabled and x.requires_grad)
 
 
 def tensors_in(*parts: Any) -> Iterator[Tensor]:
@@ -268,7 +271,9 @@ def outside(name: str, solve: Callable[..., Tensor], *values: Any) -> Tensor:
 
 
 def _plain(data: Any) -> Any:
-    if not isinstance(data, Lifted):
+    if not isinstance(data, Lifted) or data is device_value(data):
         return data
     inner = _plain(raw(data.inner))
-    return inner[0] if isinstance(data, Batched) and not data.same else inner
+    if not isinstance(data, Batched) or data.same:
+        return inner
+    return raw(linear.select(inner, dim=0, index=0)) if isinstance(inner, Lifted) else inner[0]

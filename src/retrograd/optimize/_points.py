@@ -10,6 +10,7 @@ from retrograd import arrays
 from retrograd.arrays import dtypes
 from retrograd.autograd._wrap import wrap
 from retrograd.func._trees import broadcast_to, flatten, unflatten
+from retrograd.ops._lifted import device_value
 from retrograd.ops._operation import raw
 from retrograd.ops.shapes import slicing
 from retrograd.tensor._conversion import as_tensor
@@ -40,7 +41,7 @@ class Point:
 
     def _tensor(self, x: Any) -> Tensor:
         if isinstance(x, Tensor):
-            found = x.detach()
+            found = on_cpu(x.detach())
         elif arrays.is_raw(x):
             found = as_tensor(x)
         elif _is_number(x):  # SciPy takes a number for a vector of one element
@@ -153,8 +154,18 @@ def as_data(x: Any) -> Tensor:
     a list or of a column of a data frame, are converted to double precision, as SciPy does."""
     if not isinstance(x, Tensor) and not any(isinstance(part, Tensor) for part in flatten(x)[0]):
         x = arrays.asarray(x)
-    found = as_tensor(x)
+    found = on_cpu(as_tensor(x))
     return found if found.is_floating_point() or found.is_complex() else found.double()
+
+
+def on_cpu(x: Tensor) -> Tensor:
+    """A Tensor that SciPy is to see; TypeError if it is on a device."""
+    if device_value(x) is not None:
+        raise TypeError(
+            f"SciPy's solvers compute on the CPU, and a tensor that was given is on {x.device}. "
+            "Pass x.cpu(). The function may move its argument to the device and its result back."
+        )
+    return x
 
 
 def _is_number(x: Any) -> bool:

@@ -26,7 +26,7 @@ def _orthonormal(X: Any) -> Any:
 def _basis(A: Any, q: int, niter: int) -> Any:
     """Orthonormal columns whose span approximates that of A's columns: Halko et al., "Finding
     structure with randomness", 2009, algorithm 4.4."""
-    R = randn(A.shape[-1], q, dtype=A.dtype)
+    R = randn(A.shape[-1], q, dtype=A.dtype, device=A.device)
     Q = _orthonormal(A @ R)
     for _ in range(niter):
         Q = _orthonormal(A @ _orthonormal(adjoint(A) @ Q))
