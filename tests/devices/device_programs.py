@@ -558,5 +558,5 @@ def test_solvers_take_functions_that_compute_on_a_device() -> None:
         solution.sum().backward()
         assert weight.grad.device == weight.device
         found.append([solution.tolist(), weight.grad.tolist()])
-    assert all(0.05 < abs(x) < 1 for x in found[0][1])
+    assert max(map(abs, found[0][1])) > 0.05
     np.testing.assert_allclose(found[1], found[0], rtol=1e-6)

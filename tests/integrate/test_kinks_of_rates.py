@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 import scipy.integrate
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 import retrograd as torch
@@ -192,7 +192,9 @@ def test_random_networks(seed: int, activation: int, method: str, tolerance: flo
 
     def final(bias: Any, tolerance: float, method: str) -> Any:
         options = {"rtol": tolerance, "atol": tolerance * 1e-2}
-        return solve_ivp(rate, (0.0, 1.0), start, method, args=(bias,), **options).y[:, -1]
+        found = solve_ivp(rate, (0.0, 1.0), start, method, args=(bias,), **options)
+        assume(found.success and float(found.y.detach().abs().max()) < 1e3)  # with x**2 it may end
+        return found.y[:, -1]
 
     h = 1e-5
     moved = [final(bias + s * direction, 1e-11, "DOP853") for s in (h, 0.0, -h)]

@@ -15,7 +15,7 @@ from retrograd.autograd._engine import Root
 from retrograd.autograd._history import edge
 from retrograd.autograd._node import NOWHERE, Node
 from retrograd.autograd._wrap import Plug, wrap
-from retrograd.ops._lifted import Lifted
+from retrograd.ops._lifted import Lifted, device_value
 
 
 class GradientEdge(NamedTuple):
@@ -133,10 +133,13 @@ def root_of(i: int, output: Any, recorded: bool, g: Any = None, batched: bool = 
     if g is None:
         data = getattr(output, "_data", None)
         if data is not None and data.size == 1 and data.dtype.kind in dtypes.FLOATS:
+            start: Any
             if isinstance(data, Lifted) and not data.level.number:  # on a device
-                start: Any = data.level.ones_like(data)
+                start = data.level.ones_like(data)
             else:
                 start = arrays.ones(data.shape, data.dtype)
+                there = device_value(data) if Lifted.device_level is not None else None
+                start = start if there is None else there.placed(start)
         else:
             start = implicit_gradient(output)
         return node, number, wrap(start) if recorded else start

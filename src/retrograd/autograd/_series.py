@@ -29,7 +29,7 @@ from retrograd.autograd._forward import call, push_forward
 from retrograd.autograd._levels import as_tensor
 from retrograd.ops import linear
 from retrograd.ops._batching import Batched, BatchLevel
-from retrograd.ops._lifted import Level, Lifted, bare_option
+from retrograd.ops._lifted import Level, Lifted, bare_option, device_value
 from retrograd.ops._operands import is_bare, unrecorded
 from retrograd.ops._operation import Operation, raw
 from retrograd.ops.algebra._matrix import total
@@ -516,6 +516,10 @@ def in_kind(operation: Operation, values: list[Any]) -> list[Any]:
         bare = unrecorded(values)
         if bare is not None:
             return bare
+    if Lifted.device_level is not None:  # then constants of rules go to the device of the others
+        there = next((y for x in values if (y := device_value(x)) is not None), None)
+        if there is not None:
+            values = [there.placed(x) if arrays.is_raw(x) else x for x in values]
     return [as_tensor(x) if isinstance(x, Lifted) or _is_array(x) else x for x in values]
 
 

@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager
 from typing import Any
 
 from retrograd import arrays
-from retrograd._modes import modes
+from retrograd._modes import BELOW, modes
 from retrograd.compiler._program import Step
 from retrograd.devices import _calls, _deferred, _nodes, _pending, _recording
 from retrograd.devices._signatures import keys_of, two_devices
@@ -44,7 +44,8 @@ class DeviceLevel(Level):
     @property
     def inside(self) -> bool:
         """Whether rules or definitions are running, whose arrays may come from the CPU."""
-        return bool(self._state.depth or modes.frame.tasks)
+        frame = modes.frame
+        return bool(self._state.depth or frame.tasks or frame.shared is BELOW)
 
     @property
     def looks(self) -> bool:
@@ -77,22 +78,23 @@ class DeviceLevel(Level):
         """A composite is recorded as in eager mode."""
         return bool(operation.has_rules)
 
-    def check_places(self, operands: Sequence[Any]) -> None:
+    def check_places(self, operands: Sequence[Any], transformed: bool = False) -> None:
         if self.inside:
             return
         place = other = None
         for x in operands:
             if isinstance(x, TensorLike):
-                if isinstance(x._data, DeviceValue):
-                    place = x._data.memory.place
-                elif arrays.is_raw(x._data) and x._data.ndim:
+                value = _bottom(x._data) if transformed else x._data
+                if isinstance(value, DeviceValue):
+                    place = value.memory.place
+                elif arrays.is_raw(value) and len(x._data.shape):
                     other = "cpu"
-        if place is None and other is not None:  # then what is on a device is an option
+        if place is not None and other is not None:
+            raise two_devices(place, other)
+        if other is not None and not transformed:  # then what is on a device is an option
             raise RuntimeError(
                 "indices should be either on cpu or on the same device as the indexed tensor (cpu)"
             )
-        if place is not None and other is not None:
-            raise two_devices(place, other)
 
     def check(self, check: Any, values: Any, options: dict[str, Any]) -> None:
         """What an operation refuses, also for its values."""
@@ -164,6 +166,13 @@ class DeviceLevel(Level):
             memory.hold(result.content)
         else:
             memory.hold(_calls.written(target, result))
+
+
+def _bottom(value: Any) -> Any:
+    """What a value is below all transforms."""
+    while isinstance(value, Lifted) and value.level.number:
+        value = raw(value.inner)
+    return value
 
 
 _known_views: dict[Any, tuple[bool, list[View]]] = {}

@@ -356,7 +356,8 @@ class Level:
 
     def ones_like(self, x: Any) -> Lifted:
         """Ones of the shape and dtype of a value of this level, and where it is."""
-        return self.constant(arrays.ones(x.shape, x.dtype))
+        ones, there = arrays.ones(x.shape, x.dtype), device_value(x)
+        return self.constant(ones if there is None else there.placed(ones))
 
 
 # -- elementwise operations on bare values -----------------------------------------------------
