@@ -283,7 +283,7 @@ def test_masks_for_dropout() -> None:
     torch.manual_seed(4)
     drawn = torch.empty(6, 5).bernoulli_(0.7).numpy()
     torch.manual_seed(4)
-    np.testing.assert_array_equal(sampling.keep_mask((6, 5), 0.7, np.dtype("float32")), drawn)
+    np.testing.assert_array_equal(sampling.keep_mask((6, 5), 0.7, np.zeros(1, "float32")), drawn)
     torch.manual_seed(4)
     layout = np.empty((5, 6), np.float32).T
     laid_out = sampling.keep_mask_like(layout, 0.7)

@@ -281,7 +281,7 @@ def check_state_is_beside(param: Any, state: State) -> None:
     """Raise a RuntimeError if a parameter was moved to another device after its state was made."""
     on_device = device_value(param) is not None
     for name, x in state.items():
-        if name in NUMBERS or not isinstance(x, Tensor):
+        if name in NUMBERS or not isinstance(x, Tensor) or type(x) in SPARSE:
             continue
         if (device_value(x) is not None) is not on_device:
             raise RuntimeError(
