@@ -206,12 +206,11 @@ def _views(operation: Any, args: tuple[Any, ...], options: dict[str, Any]) -> An
 def _of_memory(operation: Any, source: DeviceValue, layout: Any, options: dict[str, Any]) -> Any:
     """What ``as_strided`` of a view shows. It need not be a part of that view, so it is described
     as a view of the memory."""
-    memory = source.memory
-    whole = DeviceValue(memory, memory.content.shape, memory.content.dtype)
+    whole = source.whole
     if whole.dtype != source.dtype:
         raise RuntimeError(
-            f"as_strided: on the device {memory.place}, the memory of a view of another dtype "
-            f"({source.dtype} of {whole.dtype}) cannot be seen. Use clone() first."
+            f"as_strided: on the device {source.memory.place}, the memory of a view of another "
+            f"dtype ({source.dtype} of {whole.dtype}) cannot be seen. Use clone() first."
         )
     start = options["start"] + arrays.layout.offset(source.layout)
     of_whole = {**options, "start": start, "own": arrays.strides(whole.layout)}
