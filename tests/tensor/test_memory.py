@@ -68,6 +68,15 @@ def test_deep_copies_share_memory_as_their_originals_do() -> None:
     assert (part.storage_offset(), part.detach().as_strided((2,), (1,), 0).tolist()) == (2, [0, 1])
 
 
+def test_an_expanded_view_knows_where_its_memory_starts() -> None:
+    x = torch.arange(12.0).reshape(3, 4)
+    y = x[1:, None, 1:3].expand(2, 5, 2)
+    assert (y.storage_offset(), y.untyped_storage().nbytes()) == (5, 48)
+    assert y.untyped_storage().data_ptr() == x.data_ptr()
+    assert y.as_strided((2,), (1,)).tolist() == [5.0, 6.0]
+    assert y.as_strided((2,), (1,), 0).tolist() == [0.0, 1.0]
+
+
 def test_as_strided_of_a_sliced_batch() -> None:
     rows = torch.arange(12.0).view(4, 3)[1:3]
     second = torch.func.vmap(lambda r: r.as_strided((2,), (1,), 4))

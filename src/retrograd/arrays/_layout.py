@@ -109,13 +109,21 @@ class _Start(_Layout):
 def memory(x: Raw) -> Raw:
     """The memory that ``x`` is part of: what PyTorch calls its storage. It is found from the array
     alone, so that it is the same for whatever Tensor holds it."""
-    while True:
-        if isinstance(x.base, np.ndarray):
-            x = x.base
-        elif isinstance(x.base, _Layout) and not isinstance(x.base, _Start):
-            x = x.base.owner
-        else:
-            return x
+    while not isinstance(x.base, _Start) and (owner := owner_of(x)) is not None:
+        x = owner
+    return x
+
+
+def owner_of(x: Raw) -> Raw | None:
+    """The array whose memory another one shows; None if it has its own, or that of an object which
+    is no array."""
+    base = x.base
+    if isinstance(base, np.ndarray):
+        return base
+    if isinstance(base, _Layout):
+        return base.owner
+    inner = getattr(base, "base", None)  # of what NumPy's as_strided puts in between
+    return inner if isinstance(inner, np.ndarray) else None
 
 
 def start_of_memory(x: Raw) -> Raw:

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from retrograd.arrays import _layout as layout
 from retrograd.arrays import _reducing
 from retrograd.arrays._numpy import _MANY, Raw, copy, writable, write
 
@@ -40,9 +41,11 @@ def copy_to_write(x: Raw) -> Raw:
 
 def memory_of(x: Any) -> Any:
     """The object at the bottom that holds the memory of an array. A NumPy scalar has its own."""
-    while isinstance(x, np.ndarray) and x.base is not None:
-        x = x.base
-    return getattr(x, "memory", x)  # that of a value on a device
+    if not isinstance(x, np.ndarray):
+        return getattr(x, "memory", x)  # that of a value on a device
+    while (owner := layout.owner_of(x)) is not None:
+        x = owner
+    return x if x.base is None else x.base
 
 
 def in_layout_of(x: Raw, like: Any) -> Raw:
