@@ -20,7 +20,7 @@ from retrograd.compiler._program import Program, Var
 
 MODULES = (
     "attention", "control", "elementwise", "indexing", "linalg", "networks", "pooling",
-    "reductions", "shapes", "signals", "special", "updates",
+    "reductions", "shapes", "signals", "special", "updates", "writing",
 )  # fmt: skip
 
 

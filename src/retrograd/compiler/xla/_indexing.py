@@ -11,7 +11,6 @@ import jax.numpy as jnp
 from jax import lax
 
 from retrograd import arrays
-from retrograd.compiler.xla._elementwise import to_dtype
 from retrograd.compiler.xla._table import expect, lowering, lowerings, on_host, trust
 
 np = arrays.programs.numpy
@@ -116,21 +115,6 @@ def _put_zeros(x: Any, shape: Any, where: Any) -> Any:
 @lowering("select_scatter", "slice_scatter")
 def _put_at(x: Any, src: Any, where: Any) -> Any:
     return x.at[where].set(src.astype(x.dtype))
-
-
-@lowering("put")
-def _put(base: Any, value: Any, views: Any = ()) -> Any:
-    """A write to a part of some memory, of which the rest stays as it was."""
-    value = jnp.asarray(value)
-    if value.dtype != base.dtype:
-        value = to_dtype(value, base.dtype)
-    which = np.arange(base.size).reshape(base.shape)
-    for view in views:
-        which = view(which)
-    if which.shape == base.shape and not views:
-        return (jnp.broadcast_to(value, base.shape),)
-    flat = base.reshape(-1).at[jnp.asarray(which)].set(jnp.broadcast_to(value, which.shape))
-    return (flat.reshape(base.shape),)
 
 
 lowerings(in_layout_of=lambda x, like: x, in_rows=lambda x: x)

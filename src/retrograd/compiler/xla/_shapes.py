@@ -59,26 +59,27 @@ def _view_as_complex(x: Any) -> Any:
 
 @lowering("view_dtype")
 def _view_dtype(x: Any, dtype: Any, line: Line) -> Any:
-    shape = line.outputs[0].shape
-    if x.dtype.kind == "c" and np.dtype(dtype).kind != "c":
-        x = _view_as_real(x)
-        x = x.reshape(*x.shape[:-2], x.shape[-2] * 2) if x.ndim > 1 else x
-    if "bool" in (x.dtype.name, np.dtype(dtype).name):
-        return x.astype(dtype).reshape(shape)
-    if np.dtype(dtype).kind == "c":
-        half = np.dtype(f"f{np.dtype(dtype).itemsize // 2}")
-        x = _bits(x, half)
-        return _view_as_complex(x.reshape(*shape, 2))
-    return _bits(x, np.dtype(dtype)).reshape(shape)
+    return reinterpreted(x, np.dtype(dtype)).reshape(line.outputs[0].shape)
 
 
-def _bits(x: Any, dtype: Any) -> Any:
+def reinterpreted(x: Any, dtype: Any) -> Any:
+    """The bits of an array as elements of another dtype, in one dimension if there are more or
+    fewer of them."""
     if x.dtype == dtype:
         return x
+    x = x.reshape(-1)
+    if x.dtype.kind == "c":  # XLA has no bits of complex numbers and truth values
+        return reinterpreted(_view_as_real(x), dtype)
+    if x.dtype.kind == "b":
+        return reinterpreted(x.astype("uint8"), dtype)
+    if dtype.kind == "c":
+        parts = reinterpreted(x, np.dtype(f"f{dtype.itemsize // 2}"))
+        return _view_as_complex(parts.reshape(-1, 2))
+    if dtype.kind == "b":
+        return reinterpreted(x, np.dtype("uint8")).astype(bool)
     if dtype.itemsize > x.dtype.itemsize:
-        times = dtype.itemsize // x.dtype.itemsize
-        x = x.reshape(*x.shape[:-1], x.shape[-1] // times, times)
-    return lax.bitcast_convert_type(x, dtype)
+        x = x.reshape(-1, dtype.itemsize // x.dtype.itemsize)
+    return lax.bitcast_convert_type(x, dtype).reshape(-1)
 
 
 lowerings(

@@ -1,0 +1,104 @@
+"""Writes to views of all kinds on the device ``xla:cpu``, beside the same writes on the CPU.
+
+Run by tests/devices/test_on_devices.py in a process of its own.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from _device import DEVICE
+
+import retrograd as torch
+
+VIEWS = {
+    "rows": ("f(3, 4)", "x[1:]"),
+    "a column": ("f(3, 4)", "x[:, 1]"),
+    "an element": ("f(2, 3, 4)", "x[1, 2, 3]"),
+    "steps": ("f(2, 3, 4)", "x.view(6, 4)[::2, 1:3]"),
+    "permuted": ("f(2, 3, 4)", "x.permute(2, 0, 1)[1:, :, ::2]"),
+    "across rows": ("f(2, 3, 4)", "x.view(-1)[5:17]"),
+    "steps across rows": ("f(2, 3, 4)", "x.view(-1)[5:17:3]"),
+    "steps in flattened rows": ("f(2, 3, 4)", "x.flatten(1)[:, ::5]"),
+    "a dimension of one": ("f(2, 1, 4)", "x[:, 0]"),
+    "without a dimension of one": ("f(2, 1, 4)", "x.squeeze(1).t()[1]"),
+    "a new dimension": ("f(3, 4)", "x[1:, None, 1:3].expand(2, 1, 2)"),
+    "a row of one": ("f(1, 4)", "x.t()[1:3]"),
+    "nothing": ("f(2, 3)", "x[:, :0]"),
+    "of nothing": ("f(0, 3)", "x[:, 1]"),
+    "a diagonal": ("f(4, 4)", "x.diagonal()"),
+    "another diagonal": ("f(4, 5)", "x.diagonal(1)"),
+    "windows": ("f(6)", "x.unfold(0, 2, 2)"),
+    "strides": ("f(4, 6)", "x.as_strided((2, 2), (7, 2), 3)"),
+    "transposed strides": ("f(4, 6)", "x.as_strided((2, 2), (2, 7), 3)"),
+    "truth values": ("f(3, 4) > 3", "x[:, 1]"),
+    "real parts": ("c(3, 4)", "x.real"),
+    "imaginary parts": ("c(3, 4)", "x.imag"),
+    "a row of imaginary parts": ("c(3, 4)", "x.imag[1]"),
+    "real parts, transposed": ("c(3, 4)", "x.t().real[1:, ::2]"),
+    "both parts": ("c(3, 4)", "torch.view_as_real(x)[..., 1].t()"),
+    "as complex numbers": ("f(3, 4)", "torch.view_as_complex(x.view(3, 2, 2))"),
+    "every other complex number": ("f(3, 8)", "torch.view_as_complex(x.view(3, 4, 2)[:, 1::2])"),
+    "float32 as complex64": ("f(3, 4)", "x.view(torch.complex64)[:, 1]"),
+    "float64 as complex128": ("f(3, 4).double()", "x.view(torch.complex128)"),
+    "float64 as float32": ("f(3, 4).double()", "x.view(torch.float32)[2]"),
+    "float32 as float64": ("f(3, 4)", "x.view(torch.float64)[1]"),
+    "float32 as int32": ("f(3, 4)", "x.view(torch.int32)"),
+    "float32 as int16": ("f(3, 4)", "x.view(torch.int16)[1]"),
+    "bytes of float32": ("f(3, 4)", "x.view(torch.uint8)[:, 3::4]"),
+    "bfloat16": ("f(3, 4).bfloat16()", "x[:, 1]"),
+    "bfloat16 as int16": ("f(3, 4).bfloat16()", "x.view(torch.int16)[1]"),
+    "int32 as bfloat16": ("f(3, 4).int()", "x.view(torch.bfloat16)[:, 1::2]"),
+    "bool as uint8": ("f(3, 4) > 99", "x.view(torch.uint8)[:, 2]"),
+    "uint8 as bool": ("(f(3, 4) > 3).byte()", "x.view(torch.bool)[:, 1]"),
+}
+
+
+def f(*shape: int) -> Any:
+    return torch.arange(float(torch.Size(shape).numel())).reshape(shape)
+
+
+def c(*shape: int) -> Any:
+    return torch.complex(f(*shape), 0.5 - f(*shape))
+
+
+def changed(y: Any) -> None:
+    if y.dtype == torch.bool:
+        y.logical_not_()
+    else:
+        y.mul_(2).add_(1)
+
+
+@pytest.mark.parametrize("name", VIEWS)
+@pytest.mark.parametrize("compiled", [False, True], ids=["eager", "compiled"])
+def test_a_write_to_a_view_changes_what_it_shows(name: str, compiled: bool) -> None:
+    whole, view = VIEWS[name]
+    expected = eval(whole)
+    before = expected.clone()
+    x = before.to(DEVICE)
+    assert torch.equal(eval(view).cpu(), eval(view, {"torch": torch, "x": expected}))
+    changed(eval(view, {"torch": torch, "x": expected}))
+
+    def write(x: Any) -> None:
+        changed(eval(view, {"torch": torch, "x": x}))
+
+    (torch.compile(write) if compiled else write)(x)
+    assert x.cpu().view(torch.uint8).tolist() == expected.view(torch.uint8).tolist()
+    assert eval(view).numel() == 0 or not torch.equal(x.cpu(), before)
+
+
+def test_what_is_written_takes_the_dtype_of_the_view() -> None:
+    x = torch.zeros(2, dtype=torch.complex64, device=DEVICE)
+    x.imag.copy_(torch.tensor([1, 2], device=DEVICE))
+    x.real[1] = 7
+    assert x.tolist() == [1j, 7 + 2j]
+
+
+def test_gradients_through_writes_to_real_parts() -> None:
+    x = torch.tensor([1.0, 2.0], device=DEVICE, requires_grad=True)
+    z = torch.zeros(2, dtype=torch.complex64, device=DEVICE)
+    z.imag.copy_(x * 3)
+    z.real.add_(x)
+    (z * z.conj()).real.sum().backward()  # 10 x²
+    assert x.grad.tolist() == [20.0, 40.0]
