@@ -34,6 +34,29 @@ def test_tensors_of_two_devices_are_refused() -> None:
     assert x.copy_(torch.zeros(2)).tolist() == [0.0, 0.0]
 
 
+def test_shapes_and_dtypes_that_do_not_fit_are_pytorchs_errors() -> None:
+    x, mask = made([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]]), made([True, False])
+    words = r"The size of tensor a \(2\) must match the size of tensor b \(3\) at non-singleton "
+    for call in (lambda: x + made([1.0, 2.0, 3.0]), lambda: x.add_(made([1.0, 2.0, 3.0]))):
+        with pytest.raises(RuntimeError, match=words + "dimension 1"):
+            call()
+    with pytest.raises(RuntimeError, match="Negation, the `-` operator, on a bool tensor is not"):
+        -mask
+    with pytest.raises(RuntimeError, match="Subtraction, the `-` operator, with two bool tensors"):
+        mask - mask
+    assert x.tolist() == [[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]]
+    assert x._version == 0
+
+
+def test_out_that_overlaps_an_operand_is_refused() -> None:
+    x = made([1.0, 2.0, 3.0])
+    with pytest.raises(RuntimeError, match="refer to a single memory location"):
+        torch.pow(x[:2], 2, out=x[1:])
+    assert x.tolist() == [1.0, 2.0, 3.0]
+    assert torch.pow(x[:2], 2, out=x[:2]).tolist() == [1.0, 4.0]
+    assert x.tolist() == [1.0, 4.0, 3.0]
+
+
 def test_out_of_memory_moves_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     import jax
 

@@ -231,15 +231,23 @@ def apply_lifted(
     raws = prepare(op, raws, options)
     output = computed
     if output is None:
-        try:
-            output = level.apply(op, (raws,) if several_inputs else tuple(raws), options)
-        except ValueError as error:
-            if "broadcast" not in str(error):
-                raise
-            raise in_pytorchs_words(op, raws, error) from None
+        output = applied(level, op, (raws,) if several_inputs else tuple(raws), options)
     if isinstance(output, tuple):
         return finish(op, operands, raws, options, output)
     return finish(op, operands, raws, options, (output,))[0]
+
+
+def applied(
+    level: Level, op: Operation, args: tuple[Any, ...], options: dict[str, Any]
+) -> Any:  # fmt: skip
+    """The result of an operation at a level. Shapes and dtypes that do not fit raise PyTorch's
+    errors."""
+    try:
+        return level.apply(op, args, options)
+    except (TypeError, ValueError) as error:
+        if isinstance(error, ValueError) and "broadcast" not in str(error):
+            raise
+        raise in_pytorchs_words(op, args, error) from None
 
 
 def defined(op: Operation, operands: list[Any], options: dict[str, Any]) -> Any:

@@ -27,6 +27,7 @@ from retrograd.ops._lifted import Level, Lifted, bare_option
 from retrograd.ops._operation import Operation
 from retrograd.tensor._calls import (
     any_requires_grad,
+    applied,
     apply_lifted,
     check_lifted,
     for_number,
@@ -101,7 +102,7 @@ def write_lifted(
     check_overlap(op, target, operands[1:], options)
     if any(map(is_recorded, raws)):  # by levels below, which may keep what is about to be written
         raws[0] = level.run(copies.clone, (raws[0],), {})
-    result = level.apply(op, tuple(raws), options)
+    result = applied(level, op, tuple(raws), options)
     check_result(op, target._data, result)
     level.check_write(target._data, result)
     result.hold(as_tensor)  # its parts are operands of writes now

@@ -18,6 +18,7 @@ from retrograd.ops._results import NamedResult, named_result
 from retrograd.tensor._calls import any_requires_grad
 from retrograd.tensor._device import CPU, META
 from retrograd.tensor._tensor import Tensor
+from retrograd.tensor._write_steps import layout_in_memory
 
 
 def written(
@@ -148,7 +149,7 @@ def _by_element(operation: Operation) -> bool:
 
 def _check_overlap(face: Face, words: set[str], target: Tensor, given: Sequence[Any]) -> None:
     """Refuse to write over inputs in another place than where they are read."""
-    memory = target._data
+    memory = layout_in_memory(target)
     operation = face.target if face.is_operation else TABLE.get(face.name)
     aligned = operation is not None and (operation.broadcasts or operation.batch == "pointwise")
     checked = not words.isdisjoint(("apart", "aligned")) or (aligned and "copied" not in words)
@@ -157,7 +158,7 @@ def _check_overlap(face: Face, words: set[str], target: Tensor, given: Sequence[
     for other in given:
         if not isinstance(other, Tensor):
             continue
-        how = "full" if other is target else arrays.overlap(memory, other._data)
+        how = "full" if other is target else arrays.overlap(memory, layout_in_memory(other))
         if how == "partial" or (how == "full" and "apart" in words):
             raise RuntimeError(
                 "unsupported operation: some elements of the input tensor and the written-to "

@@ -42,7 +42,7 @@ def check_overlap(
     op: Operation, target: Tensor, others: list[Any], options: dict[str, Any]
 ) -> None:
     """Refuse writes whose result would depend on the order of elements, as PyTorch does."""
-    memory = _layout_of(target)
+    memory = layout_in_memory(target)
     if not isinstance(memory, arrays.ndarray):
         return
     if "one value" not in op.writes and arrays.overlaps_itself(memory):
@@ -56,7 +56,7 @@ def check_overlap(
             continue
         if other is others[-1] and _is_read_before(op, other, options):
             continue
-        how = "full" if other is target else arrays.overlap(memory, _layout_of(other))
+        how = "full" if other is target else arrays.overlap(memory, layout_in_memory(other))
         if how == "partial" or (how == "full" and "elements of others" in op.writes):
             raise RuntimeError(
                 "unsupported operation: some elements of the input tensor and the written-to "
@@ -65,7 +65,7 @@ def check_overlap(
             )
 
 
-def _layout_of(x: Tensor) -> Any:
+def layout_in_memory(x: Tensor) -> Any:
     """An array that overlaps itself and others as the memory of a tensor does, also on a device."""
     data = x._data
     if isinstance(data, Lifted) and data.level is Lifted.device_level:
