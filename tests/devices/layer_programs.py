@@ -17,6 +17,7 @@ from _device import DEVICE
 
 import retrograd as torch
 from retrograd import nn
+from retrograd.nn import functional as F
 
 TESTS = Path(__file__).parents[1]
 sys.path += [str(TESTS / "nn"), str(TESTS / "distributions")]
@@ -120,3 +121,31 @@ def of_distribution(device: str, make: Any) -> list[Any]:
 def test_distributions(name: str) -> None:
     make = DISTRIBUTIONS[name]
     agree(of_distribution(DEVICE, make), of_distribution("cpu", make), 2e-6)
+
+
+def test_batch_norm_that_is_overwritten_gets_a_gradient_of_zero() -> None:
+    x = torch.tensor([[1.0], [3.0]], device=DEVICE, requires_grad=True)
+    statistics = torch.zeros(1, device=DEVICE), torch.ones(1, device=DEVICE)
+    y = F.batch_norm(x, *statistics, training=True)
+    y[...] = x
+    (y * y).sum().backward()
+    assert x.grad.tolist() == [[2.0], [6.0]]
+
+
+def test_a_lookup_with_max_norm_is_a_write_whether_rows_are_long_or_not() -> None:
+    for device in ("cpu", DEVICE):
+        table = torch.tensor([[3.0, 4.0], [1.0, 0.0]], device=device)
+        F.embedding(torch.tensor([1], device=device), table, max_norm=2.0)
+        assert table._version == 1
+        F.embedding(torch.tensor([0], device=device), table, max_norm=2.0)
+        assert table._version == 2
+        assert torch.allclose(table.cpu(), torch.tensor([[1.2, 1.6], [1.0, 0.0]]))
+
+
+def test_histograms_have_no_derivative() -> None:
+    x = torch.tensor([0.5, 1.5, 1.6], device=DEVICE, requires_grad=True)
+    for result in (x.histogram(2), x.detach().histogram(2, weight=x)):
+        assert result.hist.requires_grad
+        with pytest.raises(RuntimeError, match="derivative for aten::histogram is not implemented"):
+            result.hist.sum().backward()
+    assert x.histogram(2).hist.tolist() == [1.0, 2.0]

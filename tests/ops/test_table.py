@@ -30,7 +30,10 @@ for module in INDEX:
     importlib.import_module(f"retrograd.{module}")
 
 # Operations that no sample leads to (name: reason).
-NOT_REACHED = {"imag": "only compared, in the rule of a complex power; users get a view"}
+NOT_REACHED = {
+    "imag": "only compared, in the rule of a complex power; users get a view",
+    "histogram_of": "only on devices: tests/devices/layer_programs.py",
+}
 
 
 class Example(NamedTuple):

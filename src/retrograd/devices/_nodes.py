@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from functools import cache
 from typing import Any
 
+from retrograd import arrays
 from retrograd._modes import modes
 from retrograd.autograd._engine import plus
 from retrograd.autograd._narrow_nodes import NarrowNode
@@ -24,7 +25,7 @@ from retrograd.autograd._saved import show_saved
 from retrograd.autograd._versions import UNCHANGING
 from retrograd.devices._calls import NEW, TAKES_NUMBERS
 from retrograd.devices._fused import CannotTraceError, Fused
-from retrograd.devices._signatures import keys_of
+from retrograd.devices._signatures import keys_of, values_in
 from retrograd.devices._values import DeviceValue, acts_once
 from retrograd.ops import linear
 from retrograd.ops._operation import Operation
@@ -69,7 +70,7 @@ class _OnDevice:
         asked = self.asked
         values = self._values(g)
         if values is None:
-            return asked.plain(self, g, next_nodes)  # type: ignore[no-any-return]
+            return self._by_rules(g, next_nodes)
         sums = self._sums(next_nodes)
         if sums is not None:
             values += [entry[0] for entry in sums if entry is not None]
@@ -77,7 +78,7 @@ class _OnDevice:
         try:
             key = keys_of(values, flat, False)
         except CannotTraceError:  # a batch of gradients, say
-            return asked.plain(self, g, next_nodes)  # type: ignore[no-any-return]
+            return self._by_rules(g, next_nodes)
         for n in next_nodes:
             key.append(n is None or (asked.transposed and is_transpose(n)))
         if sums is not None:
@@ -94,9 +95,18 @@ class _OnDevice:
         if call is NEW:
             call = asked.calls[signature] = _traced(self, values, next_nodes, sums, flat)
         if call is None:
-            return asked.plain(self, g, next_nodes)  # type: ignore[no-any-return]
+            return self._by_rules(g, next_nodes)
         received: Sequence[Any] = call(flat, values)
         return received if sums is None else _handed_over(received, sums)
+
+    def _by_rules(self: Any, g: Any, next_nodes: Sequence[Node | None]) -> Sequence[Any]:
+        """Call the rules operation by operation. Constants that they give, such as the zeros for
+        what was overwritten, go to the device of ``g``."""
+        received: Sequence[Any] = self.asked.plain(self, g, next_nodes)
+        if not any(map(arrays.is_raw, received)):
+            return received
+        there = values_in((g,))
+        return [there[0].placed(x) if there and arrays.is_raw(x) else x for x in received]
 
     def _values(self: Any, g: Any) -> list[Any] | None:
         """What the rules are about. None if they are not to be traced: because of a number that may

@@ -283,16 +283,16 @@ def limit_norms(weight: Any, indices: Raw, max_norm: float, norm_type: float) ->
     if arrays.any(indices < 0):
         raise IndexError("index out of range in self")
     rows = arrays.nonzero(arrays.windows.counts_of(indices, len(table)))[0]
-    if not rows.size:
-        return
+    if len(rows) and rows[-1] >= len(table):
+        raise IndexError(
+            f"select(): index {rows[-1]} out of range for tensor of size {list(table.shape)} at "
+            "dimension 0"
+        )
     norms = arrays.windows.row_norms(table[rows], norm_type)
     long = norms > max_norm
-    if not arrays.any(long):
-        return
+    rows = rows[long]
     scale = arrays.cast(max_norm / (norms[long] + 1e-7), table.dtype)
-    fitted = arrays.copy(table)
-    fitted[rows[long]] *= scale[:, None]
-    weight.detach().copy_(fitted)
+    weight.detach()[rows] = table[rows] * scale[:, None]  # a write also if no row is long
 
 
 def _limit_norms_lifted(weight: Any, indices: Any, max_norm: float, norm_type: float) -> None:

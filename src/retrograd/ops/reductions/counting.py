@@ -261,6 +261,14 @@ histogram_op = _histogram_of("histogram", _histogram, "self")
 weighed_histogram = _histogram_of("weighed_histogram", _weighed_histogram, "self", "weight")
 
 
+# Computed on devices by operations that have derivatives, a histogram still has none.
+_without_derivative = undifferentiable(
+    "histogram_of", lambda self, source: arrays.copy(self),
+    RuntimeError("derivative for aten::histogram is not implemented"), inputs=("self", "source"),
+    definition=lambda self, source: clone(self), node="NotImplemented", dtypes="free",
+)  # fmt: skip
+
+
 def _check_edges(values: Raw, edges: Raw, dim: int = 0) -> None:
     """Whether edges of bins that a user gives can be those of a histogram of values."""
     if edges.dtype != values.dtype:
@@ -377,7 +385,11 @@ def histogram(
             f"{[values.size, 1]} and weight with shape {[raw(weight).size]}"
         )
     if edges is None:
-        result = _histogram_by_operations(input, bins, range, weight, density)
+        source = input if weight is None else input + weight
+        result = tuple([
+            _without_derivative(x, source)
+            for x in _histogram_by_operations(input, bins, range, weight, density)
+        ])  # fmt: skip
         return named_result("histogram", "hist", "bin_edges")(result)
     options = {"edges": edges, "density": bool(density)}
     if weight is None:
