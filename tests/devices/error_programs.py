@@ -48,6 +48,19 @@ def test_shapes_and_dtypes_that_do_not_fit_are_pytorchs_errors() -> None:
     assert x._version == 0
 
 
+def test_histograms_that_cannot_be() -> None:
+    x = made([1.0, 2.0, 3.0])
+    for call, error, words in (
+        (lambda: x.histc(4, 1, -1), RuntimeError, "max must be larger than min"),
+        (lambda: x.histc(4, 0, float("inf")), RuntimeError, r"range of \[0, inf\] is not finite"),
+        (lambda: x.long().histc(), NotImplementedError, "not implemented for 'Long'"),
+        (lambda: x.histogram(0), RuntimeError, "bins must be > 0, but got 0"),
+        (lambda: x.histogram(2, range=(1.0,)), RuntimeError, "range should have 2 elements"),
+    ):
+        with pytest.raises(error, match=words):
+            call()
+
+
 def test_out_that_overlaps_an_operand_is_refused() -> None:
     x = made([1.0, 2.0, 3.0])
     with pytest.raises(RuntimeError, match="refer to a single memory location"):

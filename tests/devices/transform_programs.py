@@ -73,6 +73,19 @@ def test_transforms(name: str) -> None:
             np.testing.assert_allclose(here, there, rtol=1e-8, atol=1e-9)
 
 
+def overwritten(x: Any) -> Any:
+    y = x * 1
+    y[:] = 5.0
+    return y
+
+
+@pytest.mark.parametrize("name", TRANSFORMS)
+def test_gradients_that_are_constants_of_a_rule(name: str) -> None:
+    assert results(DEVICE, overwritten, TRANSFORMS[name]) == results(
+        "cpu", overwritten, TRANSFORMS[name]
+    )
+
+
 def test_two_devices_under_a_transform() -> None:
     x, other = torch.ones(2, 3, device=DEVICE), torch.ones(3)
     for transformed in (vmap(lambda v: v * other), lambda x: jvp(lambda v: v * other, (x,), (x,))):

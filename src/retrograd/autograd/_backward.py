@@ -21,7 +21,7 @@ from retrograd.autograd._roots import (
 )
 from retrograd.autograd._wrap import SPARSE, Plug, wrap
 from retrograd.ops import copies
-from retrograd.ops._lifted import Lifted
+from retrograd.ops._lifted import Lifted, device_value
 
 # -- the part of the graph that is needed ----------------------------------------------------
 
@@ -300,6 +300,8 @@ def _gradients(
             like = leaf if isinstance(leaf, Lifted) else None  # which may be on a device
             if isinstance(g, Lifted):
                 g = (g if g.copied_on_write else copies.clone(g)).as_gradient()
+            elif like is not None and (there := device_value(like)) is not None:
+                g = there.placed(g)  # a constant that a rule gave under a transform
             else:
                 g = arrays.owned(g, like)
             g = wrap(g)

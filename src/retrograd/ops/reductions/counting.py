@@ -188,18 +188,20 @@ def histc(input: Any, bins: int = 100, min: float = 0, max: float = 0) -> Any:
     if bins <= 0:
         raise RuntimeError(f"torch.histogram(): bins must be > 0, but got {bins} for dimension 0")
     values = raw(input)
-    if is_lifted(values):
-        return _histc_by_operations(input, int(bins), min, max)
+    in_operations = is_lifted(values)
     if min == max and values.size:
         kernel("aminmax_cpu", "c")(values)
-        min, max = (float(f(values)) for f in (arrays.amin, arrays.amax))
+        if not in_operations:
+            min, max = (float(f(values)) for f in (arrays.amin, arrays.amax))
     if not _finite(min) or not _finite(max):
         raise RuntimeError(f"torch.histc: range of [{min:g}, {max:g}] is not finite")
-    if min == max:
-        min, max = min - 1, max + 1
     if min > max:
         raise RuntimeError("torch.histc: max must be larger than min")
     kernel("histogram_cpu", "biuc")(values)
+    if in_operations:
+        return _histc_by_operations(input, int(bins), min, max)
+    if min == max:
+        min, max = min - 1, max + 1
     if values.dtype.kind == "V":  # PyTorch rounds every step to bfloat16
         return _histc_by_operations(input, int(bins), min, max)
     return histc_op(input, bins=int(bins), min=min, max=max)
@@ -295,17 +297,9 @@ def _edges(values: Raw, bins: Any, limits: Sequence[float] | None, dim: int = 0)
         edges = raw(bins)
         _check_edges(values, edges, dim)
         return arrays.copy(edges)
-    if bins <= 0:
-        raise RuntimeError(
-            f"torch.histogram(): bins must be > 0, but got {bins} for dimension {dim}"
-        )
+    _check_bins(bins, limits, dim)
     low, high = (0.0, 1.0)
     if limits is not None:
-        if len(limits) != 2:
-            raise RuntimeError(
-                "torch.histogramdd: for a 1-dimensional histogram range should have 2 elements, "
-                f"but got {len(limits)}"
-            )
         low, high = limits
     elif values.size:
         low, high = (float(f(values)) for f in (arrays.amin, arrays.amax))
@@ -323,6 +317,19 @@ def _edges(values: Raw, bins: Any, limits: Sequence[float] | None, dim: int = 0)
     return arrays.statistics.even_edges(low, high, bins, values.dtype)
 
 
+def _check_bins(bins: int, limits: Sequence[float] | None, dim: int = 0) -> None:
+    """Whether there can be so many bins of equal width, between limits if they are given."""
+    if bins <= 0:
+        raise RuntimeError(
+            f"torch.histogram(): bins must be > 0, but got {bins} for dimension {dim}"
+        )
+    if limits is not None and len(limits) != 2:
+        raise RuntimeError(
+            "torch.histogramdd: for a 1-dimensional histogram range should have 2 elements, "
+            f"but got {len(limits)}"
+        )
+
+
 def _histogram_by_operations(
     input: Any, bins: Any, limits: Sequence[float] | None, weight: Any, density: bool
 ) -> tuple[Any, Any]:
@@ -334,6 +341,7 @@ def _histogram_by_operations(
     elif limits is not None or not values.shape[0]:
         edges = values.new_tensor(_edges(bare(values), bins, limits))
     else:
+        _check_bins(bins, limits)
         low, high = _range_of(values, 0.0, 1.0, 0.5)
         steps = arrays.statistics.even_edges(0, 1, bins, values._data.dtype)[:-1]
         edges = linear.cat([low + (high - low) * steps, linear.reshape(high, (1,))], dim=0)
