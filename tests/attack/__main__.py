@@ -35,7 +35,7 @@ def parsed(arguments: list[str] | None) -> argparse.Namespace:
     time.add_argument("--seconds", type=float, default=60.0, help="for each attack (60)")
     time.add_argument("--hours", type=float, help="for all attacks together")
     parser.add_argument("--most", type=int, metavar="N",
-                        help="stop after N programs in each process (only the attack programs)")
+                        help="stop after N programs in each process (only programs and devices)")
     parser.add_argument("--jobs", type=int, default=1, help="processes, each with its own seed (1)")
     parser.add_argument("--report", type=Path, metavar="FILE", help="write the report as JSON")
     options = parser.parse_args(arguments)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from functools import lru_cache
 from types import CodeType
@@ -28,7 +29,7 @@ from ._running import IN_PYTORCH
 # The name of a dtype is slow to get.
 NAME = {np.dtype(kind): np.dtype(kind).name for kind in set(np.sctypeDict.values())}
 HEADER = "import torch  # or: import retrograd as torch\nfrom math import inf, nan\n"
-_ASSIGNED = re.compile(r"^(?:with [^:]+: )?(\w+) = ")
+ASSIGNED = re.compile(r"^(?:with [^:]+: )?(\w+) = ")
 _PLAIN = re.compile(r"^\w+ = (.*)$")
 _WRITES = re.compile(r"_\(|\] *[-+*/@&|^]*= |out=|backward|\w [-+*/@&|^]+= |\.data = |\.grad = ")
 _DERIVES = re.compile(r"autograd\.grad|func\.|functional\.(jacobian|hvp)|\.grad$")
@@ -69,6 +70,14 @@ class Libraries:
         warnings.simplefilter("ignore")
         torch.set_num_threads(1)
         self.torch, self.retrograd = torch, retrograd
+
+    def machine(self) -> Machine:
+        """What runs the lines of a program."""
+        return Machine(self)
+
+    def here(self) -> AbstractContextManager[Any]:
+        """A block in which ours runs as in a program."""
+        return nullcontext()
 
     def reset(self) -> None:
         for library in (self.torch, self.retrograd):
@@ -116,7 +125,7 @@ class Machine:
             self.tolerance = max(self.tolerance, 8e-3 if "16" in line or "half" in line else 3e-5)
         found: Difference | None = None
         if theirs is None:
-            assigned = _ASSIGNED.match(line)
+            assigned = ASSIGNED.match(line)
             if assigned:
                 name = assigned[1]
                 if line.startswith(name):
@@ -358,7 +367,7 @@ def differs(
     lines: list[str], libraries: Libraries, watcher: Callable[[str], None] | None = None
 ) -> tuple[Difference | None, list[str]]:
     """What a program does otherwise than in PyTorch, and its lines up to there."""
-    machine = Machine(libraries)
+    machine = libraries.machine()
     machine.watcher = watcher
     try:
         for line in lines:
@@ -435,10 +444,11 @@ def agreed_in_double(
     top = 1.0
     libraries.retrograd.set_default_dtype(libraries.retrograd.float64)
     try:
-        for line in lines:
-            if run(compile(in_dtype("float64", line), "<program>", "exec"), space) is not None:
-                return 0.0
-        ours = elements(eval(found.what, space))
+        with libraries.here():
+            for line in lines:
+                if run(compile(in_dtype("float64", line), "<program>", "exec"), space) is not None:
+                    return 0.0
+            ours = elements(eval(found.what, space))
         for value in space.values():
             if is_tensor(value):
                 size = largest(elements(value))

@@ -8,7 +8,7 @@ from typing import Any
 from . import _drawing as draw
 from ._comparing import Difference, is_tensor
 from ._functions import Functions
-from ._machine import Libraries, Machine
+from ._machine import Libraries
 from ._steps import Steps
 from ._templates import CRASHES, CRASHES_UNLESS_FIT, CRASHES_UNLESS_PIVOTS, Template, chosen
 
@@ -20,7 +20,7 @@ class Writer:
 
     def __init__(self, seed: int, libraries: Libraries) -> None:
         self.random = random = Random(seed)
-        self.machine = Machine(libraries)
+        self.machine = libraries.machine()
         self.main = random.choice(MAIN)
         self.special = random.random() < 0.12  # infinities and NaN among the leaves
         self.made = 0

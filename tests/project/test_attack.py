@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import os
 import subprocess
@@ -18,10 +19,11 @@ from attack._running import LIMIT, attacks, derived, run
 ROOT = Path(__file__).resolve().parents[2]
 SECONDS = float(os.environ.get("RETROGRAD_ATTACK_SECONDS", "60"))
 SEED = int(os.environ.get("RETROGRAD_ATTACK_SEED", "1"))
-NEED_PYTORCH = {"programs"}
+NEEDED = {"programs": "torch", "devices": "jax"}
 # So many random programs are run, always the same, however long it takes. Of a thousand, so many
 # may differ from PyTorch in a way that nobody has explained yet. docs/reliability.md has figures.
 PROGRAMS = int(os.environ.get("RETROGRAD_ATTACK_PROGRAMS", "1000"))
+COUNTED = {"programs": PROGRAMS, "devices": PROGRAMS // 20}  # XLA compiles each operation
 UNEXPLAINED = {"programs": 2}
 
 
@@ -35,12 +37,13 @@ def command(*arguments: str) -> subprocess.CompletedProcess[str]:
 @pytest.mark.long
 @pytest.mark.parametrize("name", attacks())
 def test_attack_finds_nothing(name: str, tmp_path: Path) -> None:
-    if name in NEED_PYTORCH:
-        pytest.importorskip("torch", reason="PyTorch is not installed to compare with")
+    package = NEEDED.get(name)
+    if package is not None and importlib.util.find_spec(package) is None:
+        pytest.skip(f"{package} is not installed")
     path = tmp_path / "report.json"
     bound = ("--seconds", str(SECONDS))
-    if name == "programs":
-        bound = ("--seconds", "500", "--most", str(PROGRAMS))
+    if name in COUNTED:
+        bound = ("--seconds", "500", "--most", str(COUNTED[name]))
     for _ in range(2):
         done = command(name, *bound, "--seed", str(SEED), "--report", str(path))
         (report,) = json.loads(path.read_text())
