@@ -393,6 +393,8 @@ def test_as_strided_of_a_view_shows_the_memory(device: str) -> None:
     assert before.tolist() == [[-1, -1, -1], [7, 20, 9]]
     with pytest.raises(RuntimeError, match="out of bounds for storage of size 48"):
         part.as_strided((5,), (3,))
+    assert part.as_strided((2, 0), (1, 1)).tolist() == [[], []]
+    assert (x.as_strided((0,), (1,)) * 2).tolist() == []
     # A write whose elements are in no view but the one that is written.
     leaf = torch.arange(12.0).to(device).requires_grad_()
     y = leaf.clone()

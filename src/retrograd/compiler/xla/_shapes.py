@@ -158,7 +158,9 @@ def _as_strided(x: Any, size: Any, stride: Any, start: int, own: Any, line: Line
         wanted += (np.arange(n) * s).reshape(-1, *(1,) * (len(size) - d - 1))
     if wanted.size and (wanted.max() >= held.size or (held[wanted] < 0).any()):
         raise NotImplementedError("as_strided() of memory that is no part of its input")
-    return x.reshape(-1)[jnp.asarray(held[wanted])] if wanted.size else x.reshape(wanted.shape)
+    if not wanted.size:
+        return jnp.zeros(wanted.shape, x.dtype)
+    return x.reshape(-1)[jnp.asarray(held[wanted])]
 
 
 def _added_up(x: Any, which: Any, shape: tuple[int, ...]) -> Any:
