@@ -368,3 +368,15 @@ def test_a_compiled_function_returns_a_copy_of_what_it_overwrites() -> None:
         results = [run() for _ in range(5)]
         found.append([y.tolist() for result in results for y in result])
     np.testing.assert_allclose(found[1], found[0], rtol=1e-6)
+
+
+def test_tensors_stay_on_the_device_if_a_function_cannot_be_traced() -> None:
+    table = torch.arange(3.0, device=DEVICE)
+    table.tolist()
+    row = table.index_select(0, made([7]))  # whose index is checked when it is copied to the CPU
+    run = torch.compile(lambda x, y: x.sum() + y.sum())
+    with pytest.raises(IndexError, match="out of range"):
+        run(table, row)
+    assert table.device == row.device == HERE
+    assert (table * 2).tolist() == [0, 2, 4]
+    assert run(table, made([1.0])).item() == 4

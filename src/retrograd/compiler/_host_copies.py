@@ -33,23 +33,31 @@ class HostCopies:
         self.like: dict[int, Any] = {}  # values that new tensors are placed on a mesh like, by id
 
     def __enter__(self) -> HostCopies:
+        self.copies = self._copied()  # before the first is replaced, as reading may raise an error
+        for (x, _), copy in zip(self.held, self.copies, strict=True):
+            x._data = copy
+        return self
+
+    def _copied(self) -> list[Any]:
+        """A copy on the CPU of each tensor. Copies of tensors that overlap share memory, too."""
         together: dict[int, list[tuple[Any, Any]]] = {}
         for x, value in self.held:
             together.setdefault(id(value.memory), []).append((x, value))
         wholes: dict[int, Any] = {}  # copies of memory of which several tensors show the same part
+        copies = []
         for x, value in self.held:
             memory = id(value.memory)
             others = [y for other, y in together[memory] if other is not x]
             if others and overlap_on_device(value, others):
                 if memory not in wholes:
                     wholes[memory] = value.whole.host
-                x._data = wholes[memory]
+                copy = wholes[memory]
                 for step in value.steps:
-                    x._data = step(x._data)
+                    copy = step(copy)
             else:
-                x._data = value.host
-            self.copies.append(x._data)
-        return self
+                copy = value.host
+            copies.append(copy)
+        return copies
 
     def take_over(self, trace: Trace) -> None:
         """Note what the traced run made that belongs on the device: all but the numbers of an
@@ -86,12 +94,15 @@ class HostCopies:
         self.new += wholes.values()
 
     def __exit__(self, *given: Any) -> None:
-        for (x, value), copy in zip(self.held, self.copies, strict=True):
-            now = x._data
+        held = [(x, value, copy, x._data)
+                for (x, value), copy in zip(self.held, self.copies, strict=True)]  # fmt: skip
+        for x, value, _, now in held:  # all of them, before anything that may raise an error
+            if arrays.is_raw(now):
+                x._data = value
+        for x, value, copy, now in held:
             if now is copy:
                 if not arrays.programs.same(copy, value.host):
                     value.level.write(value, self.put(copy, value))
-                x._data = value
             elif arrays.is_raw(now):
                 x._data = self.put(now, value)
         for x in self.new:
