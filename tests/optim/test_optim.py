@@ -553,6 +553,19 @@ def test_a_loaded_state_goes_on_as_if_nothing_had_been(name: str, options: Optio
         np.testing.assert_array_equal(mine, loaded)
 
 
+def test_a_state_is_loaded_to_the_device_meta() -> None:
+    run = Training(torch, "Adam", {}, draw(0, "float32"))
+    run.step(draw(1, "float32"))
+    params = [x.detach().to("meta").requires_grad_() for x in run.params]
+    optimizer = optim.Adam(params)
+    optimizer.load_state_dict(run.optimizer.state_dict())
+    for param in params:
+        state = optimizer.state[param]
+        assert state["exp_avg"].is_meta
+        assert state["exp_avg"].shape == param.shape
+        assert not state["step"].is_meta
+
+
 def test_a_loaded_state_is_a_copy() -> None:
     a, b = (Training(torch, "Adam", {}, draw(0, "float32")) for _ in range(2))
     a.step(draw(1, "float32"))

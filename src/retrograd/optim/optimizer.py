@@ -432,9 +432,10 @@ def _parameters(given: Any) -> tuple[list[Any], list[str]]:
 
 
 def _beside(param: Any, value: Any) -> Any:
-    """A tensor of a state on the device of a parameter. One of the same shape is split over a mesh
-    of devices as the parameter is."""
-    if value.shape != param.shape or value.dtype != param.dtype:
+    """A tensor of a state on the device of a parameter. On a mesh of devices, a tensor of the shape
+    of the parameter is split as the parameter is."""
+    like_param = value.shape == param.shape and value.dtype == param.dtype
+    if param.device._mesh is None or not like_param:
         return value.to(param.device)
     return wrap(arrays.updates.zeros_like(param._data)).copy_(value)
 
