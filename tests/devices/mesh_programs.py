@@ -326,6 +326,23 @@ def test_lbfgs_is_refused() -> None:
     assert not optimizer.state
 
 
+def test_a_step_with_a_state_on_another_accelerator_is_refused() -> None:
+    layers = [nn.Linear(2, 2).to("xla:cpu"), nn.Linear(2, 2).to("xla:cpu")]
+    optimizer = torch.optim.Adam([p for layer in layers for p in layer.parameters()])
+    for layer in layers:
+        layer(torch.ones(2, device="xla:cpu")).sum().backward()
+    optimizer.step()
+    layers[1].to("xla:cpu:1")
+    before = layers[0].weight.tolist()
+    with pytest.raises(RuntimeError, match="two devices, xla:cpu:1 and xla:cpu:0! The parameters"):
+        optimizer.step()
+    assert layers[0].weight.tolist() == before  # refused before anything was written
+    optimizer.load_state_dict(optimizer.state_dict())
+    optimizer.step()
+    assert layers[0].weight.tolist() != before
+    assert optimizer.state[layers[1].weight]["exp_avg"].device == torch.device("xla:cpu:1")
+
+
 def test_a_state_from_the_cpu_is_split_as_the_parameters() -> None:
     model = fully_shard(MLP(), mesh=ROW)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)

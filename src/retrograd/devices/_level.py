@@ -11,7 +11,7 @@ from retrograd import arrays
 from retrograd._modes import BELOW, modes
 from retrograd.compiler._program import Step
 from retrograd.devices import _calls, _deferred, _nodes, _pending, _recording
-from retrograd.devices._signatures import keys_of, two_devices
+from retrograd.devices._signatures import keys_of, on_one_device, two_devices
 from retrograd.devices._values import DeviceValue, Kind, View, find_kind, put, seen
 from retrograd.ops import copies
 from retrograd.ops._lifted import Level, Lifted, TensorLike, raw
@@ -95,6 +95,9 @@ class DeviceLevel(Level):
             raise RuntimeError(
                 "indices should be either on cpu or on the same device as the indexed tensor (cpu)"
             )
+
+    def on_one_device(self, one: DeviceValue, other: DeviceValue) -> bool:
+        return on_one_device(one.memory, other.memory)
 
     def check(self, check: Any, values: Any, options: dict[str, Any]) -> None:
         """What an operation refuses, also for its values."""

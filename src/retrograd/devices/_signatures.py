@@ -11,7 +11,7 @@ from typing import Any
 
 from retrograd import arrays
 from retrograd.devices._pending import CannotTraceError
-from retrograd.devices._values import DeviceValue, constant_key
+from retrograd.devices._values import DeviceValue, Memory, constant_key
 from retrograd.ops._lifted import Lifted
 from retrograd.ops._operation import TensorLike
 
@@ -55,9 +55,14 @@ def place_in(values: Any) -> Any:
     for x in values_in(values):
         if first is None:
             first = x.memory
-        elif x.memory.place != first.place and x.memory.array.devices() != first.array.devices():
+        elif not on_one_device(first, x.memory):
             raise two_devices(first.place, x.memory.place)
     return None if first is None else first.place
+
+
+def on_one_device(one: Memory, other: Memory) -> bool:
+    """Whether two memories are on the same device, which may have two names."""
+    return bool(one.place == other.place or one.array.devices() == other.array.devices())
 
 
 def values_in(values: Any) -> list[DeviceValue]:

@@ -279,11 +279,16 @@ def _any_inference(params: list[Any]) -> bool:
 
 def check_state_is_beside(param: Any, state: State) -> None:
     """Raise a RuntimeError if a parameter was moved to another device after its state was made."""
-    on_device = device_value(param) is not None
+    own = device_value(param)
     for name, x in state.items():
         if name in NUMBERS or not isinstance(x, Tensor) or type(x) in SPARSE:
             continue
-        if (device_value(x) is not None) is not on_device:
+        value = device_value(x)
+        if own is None or value is None:
+            same = own is value
+        else:
+            same = own.level.on_one_device(own, value)
+        if not same:
             raise RuntimeError(
                 "Expected all tensors to be on the same device, but found at least two devices, "
                 f"{param.device} and {x.device}! The parameters were moved after a step of the "
