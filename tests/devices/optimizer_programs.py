@@ -396,6 +396,7 @@ STEPPED = [
     lambda p, lr: torch.optim.SGD(p, lr, momentum=0.9), lambda p, lr: torch.optim.Adam(p, lr),
     lambda p, lr: torch.optim.NAdam(p, lr), lambda p, lr: torch.optim.Adagrad(p, lr),
     lambda p, lr: torch.optim.Adafactor(p, lr), lambda p, lr: torch.optim.Muon(p[:1], lr),
+    lambda p, lr: torch.optim.Muon(p[:1], lr, nesterov=False),
 ]  # fmt: skip
 
 
