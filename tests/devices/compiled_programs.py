@@ -380,3 +380,21 @@ def test_tensors_stay_on_the_device_if_a_function_cannot_be_traced() -> None:
     assert table.device == row.device == HERE
     assert (table * 2).tolist() == [0, 2, 4]
     assert run(table, made([1.0])).item() == 4
+
+
+def test_a_step_with_a_parameter_on_the_cpu_is_not_compiled() -> None:
+    x, scale = made([1.0, 2.0]), nn.Parameter(torch.tensor(2.0))
+    optimizer = torch.optim.SGD([scale], 0.1)
+
+    def step() -> Any:
+        optimizer.zero_grad()
+        loss = (x * scale).sum()
+        loss.backward()
+        optimizer.step()
+        return loss
+
+    run = torch.compile(step)
+    with pytest.warns(UserWarning, match="it can see tensors on two devices"):
+        losses = [run().item() for _ in range(3)]
+    np.testing.assert_allclose(losses, [6.0, 5.1, 4.2], rtol=1e-6)
+    assert scale.grad.device.type == "cpu"

@@ -213,6 +213,38 @@ def test_the_gradient_of_a_number_is_on_its_device() -> None:
     assert z.grad.item() == 2
 
 
+def written(x: Any, key: Any, number: Any) -> Any:
+    x = x.clone()
+    x[key] = number
+    return x
+
+
+@pytest.mark.parametrize("function", [
+    lambda x, number: x * number, lambda x, number: number - x, lambda x, number: x[0] * number,
+    lambda x, number: number**x, lambda x, number: x.lerp(x * 2, number),
+    lambda x, number: torch.where(x > 1, x, number), lambda x, number: x.clone().mul_(number),
+    lambda x, number: x.clone().fill_(number), lambda x, number: written(x, 1, number),
+    lambda x, number: x.masked_fill(x > 1, number), lambda x, number: x * (number * 2).sin(),
+])  # fmt: skip
+def test_the_gradient_of_a_number_from_the_cpu_is_on_the_cpu(function: Any) -> None:
+    found = []
+    for device in ("cpu", DEVICE):
+        x = torch.tensor([0.5, 1.5, 2.0], device=device, requires_grad=True)
+        number = torch.tensor(3.0, requires_grad=True)
+        loss = (function(x, number) ** 2).sum()
+        first = torch.autograd.grad(loss, (x, number), create_graph=True, materialize_grads=True)
+        product = (first[0] * first[1]).sum()
+        second = torch.autograd.grad(product, (x, number), retain_graph=True)
+        assert [g.device.type for g in (*first, *second)] == [x.device.type, "cpu"] * 2
+        loss.backward()
+        assert number.grad.device.type == "cpu"
+        found.append([g.tolist() for g in (*first, *second, number.grad)])
+        torch.optim.SGD([number], 0.1).step()
+        assert number.item() == pytest.approx(3 - 0.1 * number.grad.item())
+    for here, there in zip(found[1], found[0], strict=True):
+        np.testing.assert_allclose(here, there, rtol=1e-5)
+
+
 def test_control_flow_calls_one_branch() -> None:
     z = torch.tensor(0.0, device=DEVICE, requires_grad=True)
     called = []

@@ -26,7 +26,10 @@ class HostCopies:
         each = {id(x): x for x in (*tensors, *bases)}.values()
         self.held = [(x, x._data) for x in each if device_value(x) is not None]
         self.place: Any = self.held[0][1].memory.place if self.held else None
-        self.is_mixed = any(value.memory.place != self.place for _, value in self.held)
+        on_cpu = [x for x in tensors if device_value(x) is None]
+        self.is_mixed = any(value.memory.place != self.place for _, value in self.held) or (
+            self.place is not None and any(x.is_leaf and x.requires_grad for x in on_cpu)
+        )
         self.copies: list[Any] = []
         self.new: list[Any] = []
         self.parts: list[Any] = []  # new tensors, what they are views of, and how

@@ -96,6 +96,16 @@ class DeviceLevel(Level):
                 "indices should be either on cpu or on the same device as the indexed tensor (cpu)"
             )
 
+    def with_recorded_numbers(self, operands: list[Any]) -> list[Any]:
+        if self.inside or not modes.grad_enabled:
+            return operands
+        moved = list(operands)
+        for i, x in enumerate(operands):
+            data = x._data if isinstance(x, TensorLike) else None
+            if arrays.is_raw(data) and x.requires_grad and (place := place_of(operands)) is not None:
+                moved[i] = x.to(place)
+        return moved
+
     def on_one_device(self, one: DeviceValue, other: DeviceValue) -> bool:
         return on_one_device(one.memory, other.memory)
 

@@ -285,6 +285,11 @@ class Level:
     def check_places(self, operands: Sequence[Any]) -> None:
         """RuntimeError if operands are not on the device of this level."""
 
+    def with_recorded_numbers(self, operands: list[Any]) -> list[Any]:
+        """The operands. On a device, numbers from the CPU that require grad are moved there by a
+        recorded operation, so that their gradients are on the CPU, too."""
+        return operands
+
     def check(
         self, check: Callable[..., None], values: Sequence[Any], options: dict[str, Any]
     ) -> None:

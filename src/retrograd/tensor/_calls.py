@@ -219,6 +219,7 @@ def apply_lifted(
     op, operands, options = for_number(op, operands, options)
     if not level.number:
         level.check_places(operands)
+        operands = level.with_recorded_numbers(operands)
     elif Lifted.device_level is not None:  # below a transform, its rules have constants
         Lifted.device_level.check_places(operands, transformed=True)
     if op.definition is not None and computed is None and not level.records_whole(op):

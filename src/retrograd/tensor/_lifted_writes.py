@@ -50,6 +50,7 @@ def write_on_device(
         others = [x.to(target.device) if isinstance(x, Tensor) else x for x in others]
     else:
         level.check_places(operands)
+        target, *others = level.with_recorded_numbers(operands)
     return write_lifted(level, op, [target, *others], options)
 
 
