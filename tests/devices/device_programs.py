@@ -434,6 +434,13 @@ def test_as_strided_of_a_view_shows_the_memory(device: str) -> None:
     (y * y).sum().backward()
     factors = [1, 2, 1, 3, 1, 4, 1, 1, 1, 1, 1, 1]
     assert leaf.grad.tolist() == [2 * i * k * k for i, k in enumerate(factors)]
+    # The base does not begin where its memory does.
+    base = torch.arange(8.0).to(device)[2:].data
+    view = base[1:].as_strided((2,), (1,), 3)
+    base.mul_(torch.tensor([1.0, 2.0, 3.0, 4.0, 5.0, 6.0]).to(device).requires_grad_())
+    assert view.tolist() == [6, 12]
+    (g,) = torch.autograd.grad(view.sum(), base)
+    assert g.tolist() == [0, 1, 1, 0, 0, 0]
 
 
 def test_copies_and_pickles_have_memory_of_their_own() -> None:
