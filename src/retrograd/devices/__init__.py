@@ -1,21 +1,21 @@
 """Tensors on devices that XLA, the compiler behind JAX, computes on.
 
-A tensor on a device holds a ``_values.py:DeviceValue`` in place of an array. It is a value of a
-level below all transforms, as those of the device ``meta`` are, so the engine, rules, hooks,
-modules and optimizers need nothing of their own. ``_level.py`` does an operation by its lowering
-(``compiler/xla``), compiled once for each signature (``_calls.py``), and a composite, or the rules
-of a node, as one compiled function (``_fused.py``, ``_nodes.py``). Calls of such functions wait
-until a value is needed, and then run together (``_deferred.py``). ``_platforms.py`` knows which
-devices there are.
+A tensor on a device holds a ``_values.py:DeviceValue`` instead of an array. It is a value of a
+level below all transforms, like the values of the device ``meta``, so the engine, rules, hooks,
+modules and optimizers work without code for devices. ``_level.py`` runs an operation by its
+lowering (``compiler/xla``), compiled once for each signature (``_calls.py``), and a composite, or
+the rules of a node, as one compiled function (``_fused.py``, ``_nodes.py``). Calls of such
+functions wait until a value is needed, and then run together (``_deferred.py``). ``_platforms.py``
+lists the available devices.
 
-Nothing here is imported before a program names such a device, and JAX not before that.
+This package, and with it JAX, is imported when a program first uses such a device.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-from retrograd.devices import _level as _level  # which supplies the level
+from retrograd.devices import _level as _level  # sets Lifted.device_level
 from retrograd.devices._deferred import run_all, synchronize
 from retrograd.devices._platforms import (
     all_of,
@@ -31,7 +31,7 @@ from retrograd.devices._values import DeviceValue, filled, put
 
 def function_of(program: Any) -> Any:
     """A compiled program as a function of values on a device."""
-    from retrograd.devices import _programs  # which imports JAX
+    from retrograd.devices import _programs  # imports JAX
 
     return _programs.function_of(program)
 

@@ -1,5 +1,5 @@
-"""Operations on a device: each is compiled by XLA when it is first called with operands of some
-shapes and dtypes, and kept for the next call like it."""
+"""Operations on a device. XLA compiles an operation when it is first called with operands of given
+shapes and dtypes. The compiled function is cached."""
 
 from __future__ import annotations
 
@@ -21,25 +21,26 @@ from retrograd.ops._operation import TABLE, Operation, TensorLike
 
 np = arrays.programs.numpy
 
-# Operations whose numbers may be other ones in the next call, without being compiled again.
+# Operations that take numbers as arguments of the compiled function, so that a call with another
+# number does not cause a new compilation.
 TAKES_NUMBERS = frozenset({
     "add", "sub", "mul", "div", "add_scaled", "sub_scaled", "plus_number", "minus_number",
     "times_number", "over_number", "addcmul", "addcdiv", "rsub", "rsub_number", "lerp_number",
     "eq", "ne", "lt", "le", "gt", "ge", "fill", "at_least", "bounded",
 })  # fmt: skip
 new = object.__new__
-MOST = 100  # operations in one function: XLA's compiler takes long for many
+MOST = 100  # operations in one function; XLA takes long to compile more
 
 
 class Given:
-    """The position of an array, or of a number, among those that a compiled function takes."""
+    """The position of an array or a number among the arguments of a compiled function."""
 
     __slots__ = ("layout", "number", "steps")
 
     def __init__(self, number: int, layout: Any, steps: tuple[Step, ...] = ()) -> None:
         self.number = number
-        self.layout = layout  # of the memory that the steps start from; None for a number
-        self.steps = steps
+        self.layout = layout  # the layout of the memory; None for a number
+        self.steps = steps  # the view operations to apply to the memory
 
 
 class Call(Function):
@@ -63,7 +64,7 @@ class Call(Function):
         given = _taken_apart(list(args), counter, operation.name in TAKES_NUMBERS)
         named = _taken_apart(options, counter, operation.name in TAKES_NUMBERS)
         vars_ = [Var("y", y) for y in results]
-        # On a mesh, JAX puts numbers where the arrays are.
+        # On a mesh, JAX moves numbers to the devices of the arrays.
         there = not traced and place._mesh is None
         self.numbers = [i for i, x in enumerate(flat) if there and is_number(x)]
 
@@ -74,7 +75,7 @@ class Call(Function):
                         {name: _variable(part, flat, known) for name, part in named.items()},
                         self.several, (None, 0), False)  # fmt: skip
             if not operation.moves_only and operation.name not in PRODUCTS:
-                for var, x in known.items():  # bfloat16 is computed with in float32
+                for var, x in known.items():  # operations on bfloat16 compute in float32
                     known[var] = x.astype("float32") if x.dtype == "bfloat16" else x
             _table.doubts()
             from retrograd.compiler.xla._executable import run_line
@@ -83,37 +84,39 @@ class Call(Function):
                 run_line(line, known)
             conditions = _table.doubts()
             self.in_doubt, self.expects = bool(conditions), bool(expected)
-            found = [known[v] for v in vars_]
+            results = [known[v] for v in vars_]
             for several in (conditions, expected):
                 if several:
                     jnp = _platforms.jax().numpy
-                    found.append(jnp.stack([jnp.all(c) for c in several]).all())
-            return tuple(found)
+                    results.append(jnp.stack([jnp.all(c) for c in several]).all())
+            return tuple(results)
 
         if traced:
             self.function = inlined(function)
             return
         self.compile(function, self.placed([*flat]))
-        self.later = self.later and not self.in_doubt  # or somebody has to look
+        # Whether a result in doubt is valid has to be read at once.
+        self.later = self.later and not self.in_doubt
 
     def placed(self, flat: list[Any]) -> list[Any]:
-        """Arguments with numbers as XLA's arrays."""
+        """The arguments, with numbers converted to XLA arrays."""
         for i in self.numbers:
             flat[i] = number_on(flat[i], self.kinds[0].place)
         return flat
 
     def __call__(self, flat: list[Any], operands: Any = ()) -> Any:
-        """New values, or NotImplemented if the answer is not to be trusted."""
+        """New values, or NotImplemented if the lowering does not give valid results for these
+        arguments."""
         if self.numbers:
             self.placed(flat)
-        found = self.contents(flat)
+        contents = self.contents(flat)
         if self.in_doubt:
-            *found, holds = found
+            *contents, holds = contents
             if not holds:
                 return NotImplemented
         if not self.several:
-            return of_kind(self.kinds[0], found[0])
-        return tuple(map(of_kind, self.kinds, found))
+            return of_kind(self.kinds[0], contents[0])
+        return tuple(map(of_kind, self.kinds, contents))
 
 
 _numbers: dict[tuple[Any, Any], Any] = {}
@@ -121,32 +124,32 @@ _MOST_NUMBERS = 1000
 
 
 def is_number(x: Any) -> bool:
-    """Whether an argument is a Python float, or an array of NumPy without dimensions."""
+    """Whether an argument is a Python float or a NumPy array without dimensions."""
     return type(x) is float or (arrays.is_raw(x) and x.ndim == 0)
 
 
 def number_on(x: Any, place: Any) -> Any:
-    """XLA's array of a number. That of a float takes the dtype of what it is combined with.
-    Programs use the same few numbers again and again, and moving one to a device takes longer than
-    a call."""
+    """The XLA array of a number. That of a float is weakly typed: a result has the dtype of the
+    other operand. Arrays are cached, because programs repeat a few numbers, and moving one to a
+    device takes longer than a call."""
     is_float = type(x) is float
     number = x if is_float else (x.dtype.num, x.tobytes())
-    found = _numbers.get((number, place))
-    if found is None:
+    array = _numbers.get((number, place))
+    if array is None:
         jax = _platforms.jax()
-        with jax.enable_x64(True):  # of an array a copy, as others may write to it
+        with jax.enable_x64(True):  # an array is copied, because it may be written to later
             data = jax.numpy.asarray(x) if is_float else np.array(x)
-            found = jax.device_put(data, _platforms.target(place))
-        if is_float and (x == 0 or x != x):  # zeros are equal whatever their sign, and nan is not
-            return found
+            array = jax.device_put(data, _platforms.target(place))
+        if is_float and (x == 0 or x != x):  # no keys: 0.0 equals -0.0, and NaN not even itself
+            return array
         if len(_numbers) >= _MOST_NUMBERS:
             _numbers.clear()
-        _numbers[number, place] = found
-    return found
+        _numbers[number, place] = array
+    return array
 
 
 def inlined(function: Callable[..., Any]) -> Callable[..., Any]:
-    """A function of JAX's tracers as a part of one that is being traced."""
+    """A function that runs on JAX's tracers, as a part of the function that is being traced."""
 
     def call(*flat: Any) -> Any:
         _pending.tracing.calls += 1
@@ -158,7 +161,7 @@ def inlined(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def of_kind(kind: Kind, content: Any) -> DeviceValue:
-    """A new value of a kind. As its class would make it, in half the time."""
+    """A new value of a kind. The constructors are written out, which takes half the time."""
     memory = new(Memory)
     memory.content = content
     memory.place = kind.place
@@ -175,15 +178,15 @@ def of_kind(kind: Kind, content: Any) -> DeviceValue:
 
 
 def _outputs(operation: Any, args: Any, options: dict[str, Any]) -> Any:
-    """Arrays of the shapes and dtypes that an operation gives."""
+    """Arrays with the shapes and dtypes of an operation's results."""
     with np.errstate(all="ignore"), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
             return result_of(operation, tuple(_layouts(list(args))), _layouts(options))
-        except (MemoryError, OSError) as error:  # there are not even that many addresses
+        except (MemoryError, OSError) as error:  # the address space is too small for the result
             place = place_in((*args, *options.values()))
             raise _platforms.out_of_memory(place, error) from None
-        except Exception:  # values matter, and zeros will not do: as on the CPU, once
+        except Exception:  # the shape depends on values: compute it on the CPU, once
             return operation.compute(seen(list(args)), {n: seen(x) for n, x in options.items()})
 
 
@@ -198,12 +201,12 @@ def _layouts(x: Any) -> Any:
 
 
 def _taken_apart(x: Any, count: list[Any], numbers: bool) -> Any:
-    """Arguments with ``Given`` in place of what compiled functions take, in the same order as
-    ``Signature`` notes it."""
+    """Arguments in which ``Given`` replaces what is passed to the compiled function, in the order
+    of ``_signatures.py:keys_of``."""
     if isinstance(x, TensorLike):
         x = x._data
     if isinstance(x, DeviceValue):
-        assert x.layout is not None  # which makes that of the memory
+        assert x.layout is not None  # this also creates the layout of the memory
         count.append(None)
         return Given(len(count) - 1, x.memory.layout, x.steps)
     if arrays.is_raw(x):
@@ -220,7 +223,7 @@ def _taken_apart(x: Any, count: list[Any], numbers: bool) -> Any:
 
 
 def _variable(part: Any, flat: Any, known: dict[Var, Any]) -> Any:
-    """A variable that stands for an argument, whose value is noted."""
+    """The variable of an argument, whose value is stored in ``known``."""
     if type(part) in (list, tuple):
         return type(part)([_variable(x, flat, known) for x in part])
     if not isinstance(part, Given):
@@ -237,13 +240,13 @@ def _variable(part: Any, flat: Any, known: dict[Var, Any]) -> Any:
 
 
 def viewed(var: Var, step: Step, layout: Any, known: dict[Var, Any]) -> Var:
-    """The view of a variable, by the lowering of the view operation."""
+    """A view of a variable, computed by the lowering of the view operation."""
     from retrograd.compiler.xla._executable import run_line
     from retrograd.compiler.xla._table import LOWERINGS
 
     several = step.number is not None
-    found = step.operation.forward(layout, **step.options)
-    outputs = tuple([Var("x", y) for y in (found if several else [found])])
+    layouts = step.operation.forward(layout, **step.options)
+    outputs = tuple([Var("x", y) for y in (layouts if several else [layouts])])
     if step.operation.name in LOWERINGS:
         run_line(Line(outputs, step.operation, (var,), step.options, several, (None, 0), False),
                  known)  # fmt: skip
@@ -254,15 +257,16 @@ def viewed(var: Var, step: Step, layout: Any, known: dict[Var, Any]) -> Var:
     return view
 
 
-# -- the calls that were made before ---------------------------------------------------------
+# -- the cache of compiled functions ---------------------------------------------------------
 
 NEW: Any = object()
-_calls: dict[Any, Any] = {}  # None: NumPy does it, or a composite is done by its definition
+# By signature. None if NumPy computes the operation, or a composite runs its definition.
+_calls: dict[Any, Any] = {}
 
 
 def find(operation: Any, args: Any, options: dict[str, Any]) -> tuple[Any, list[Any]]:
-    """The compiled function for a call, made if it is new, and the arrays and numbers to call it
-    with. None if there is no such function."""
+    """The compiled function for a call, and its arguments: arrays and numbers. The function is
+    compiled if there is none in the cache. It is None if XLA cannot compute the operation."""
     flat: list[Any] = []
     numbers = operation.name in TAKES_NUMBERS
     key: Any = (operation, *keys_of(args, flat, numbers))
@@ -275,18 +279,19 @@ def find(operation: Any, args: Any, options: dict[str, Any]) -> tuple[Any, list[
 
 
 def made(operation: Any, args: Any, options: dict[str, Any], flat: list[Any]) -> Any:
-    """A function compiled for a call: of the lowering, or of the definition of a composite."""
+    """A newly compiled function for a call: of the operation's lowering, or of the definition of a
+    composite. None if there is neither."""
     if is_known(operation) and not sized_by_values(operation, options):
         try:
             return Call(operation, args, options, flat)
         except (NotImplementedError, _platforms.jax().errors.JAXTypeError):
-            return None  # XLA has nothing for it
+            return None  # XLA has no such operation
     whole = operation.definition is not None and TABLE.get(operation.name) is operation
     return fused(operation, args, options, flat) if whole else None
 
 
 def fused(operation: Any, args: Any, options: dict[str, Any], flat: list[Any]) -> Any:
-    """A composite as one function; None if its definition cannot be traced."""
+    """A composite as one compiled function; None if its definition cannot be traced."""
     from retrograd.devices._fused import Fused
 
     if any(map(acts_once, options.values())):
@@ -299,19 +304,19 @@ def fused(operation: Any, args: Any, options: dict[str, Any], flat: list[Any]) -
 
     try:
         return Fused(operation.name, function, [*args, *options.values()], flat)
-    except Exception:  # whatever it is, the definition runs next, and raises it if it is real
+    except Exception:  # the definition runs next, and raises the error again if it is the user's
         return None
 
 
 def sized_by_values(operation: Any, options: dict[str, Any]) -> bool:
-    """Whether the size of the result depends on values, which XLA must not."""
+    """Whether the size of the result depends on values, which XLA does not support."""
     if operation.name == "index":
         return any(getattr(raw(x), "dtype", None) == np.dtype(bool) for x in options["where"])
     return operation.name in SIZED_BY_VALUES or operation.random
 
 
 def written(target: DeviceValue, value: Any) -> Any:
-    """XLA's array of a memory after a write to a part of it, or what stands for it."""
+    """The contents of a memory after a write to a part of it: an XLA array or a ``Later``."""
     from retrograd.compiler._program import PUT
     from retrograd.compiler.xla._table import lowered
 
@@ -322,7 +327,7 @@ def written(target: DeviceValue, value: Any) -> Any:
     if is_number(flat[-1]) and place._mesh is None and not target.kind.traced:
         flat[-1] = number_on(flat[-1], place)
     if function is None:
-        place_in((target, value))  # for the error if they are on two devices
+        place_in((target, value))  # raises an error if they are on two devices
         given = _taken_apart([value], [None], False)
         steps = target.steps
 
@@ -344,8 +349,8 @@ def written(target: DeviceValue, value: Any) -> Any:
 
 @cache
 def is_known(operation: Any) -> bool:
-    """Whether an operation has a lowering: it is one of the table's. (The line ``put`` of programs
-    has one, too, and is not the composite of that name.)"""
+    """Whether an operation of the table has a lowering. (The lowering ``put`` belongs to a line of
+    programs, not to the composite of that name.)"""
     from retrograd.compiler.xla import COMPOSITES
     from retrograd.compiler.xla._table import LOWERINGS
 

@@ -1,24 +1,24 @@
 """Calls of compiled functions that wait until a value is needed, and then run as one function.
 
 A call of an XLA function through JAX takes tens of microseconds on a GPU, however little it
-computes. So a call does not run at once. It is appended to the queue of its thread, and gives a
-``Later`` in place of each array. When an array is read, the whole queue runs. XLA's arrays never
-change, and neither does what a ``Later`` stands for, so writes in place need no care: memory that
-is written to holds another array, or another ``Later``.
+computes. So a call does not run at once. It is appended to the queue of its thread, and returns a
+``Later`` in place of each array. When an array is read, the whole queue runs. XLA's arrays are
+immutable, and so is the value that a ``Later`` represents. In-place writes therefore need no
+special treatment: they replace the array, or the ``Later``, that a memory holds.
 
-The functions of a queue, how results of some are arguments of others, and which results somebody
-still refers to, are the key of a queue. When a key comes up for the eighth time, the queue is
-compiled as one function. Until then its functions run one after the other, so a program that does
-not repeat itself has nothing more to compile. Optimization barriers stand between the functions:
-XLA's algebra, for which ``log(exp(x))`` is ``x``, must not show in eager mode.
+The key of a queue consists of its functions, the sources of their arguments, and the results that
+are still referred to. When a key occurs for the eighth time, the queue is compiled as one function.
+Until then its functions run one after the other, so a program without repetition compiles nothing
+more. Optimization barriers separate the functions: XLA's simplifications, such as ``log(exp(x))``
+to ``x``, must not be visible in eager mode.
 
-**A queue may be interrupted, or fail, at any point, and its values are not lost.** Its functions
-have no effects, and its calls are forgotten only after the results are stored. Until then the
-values are pending, and the next read runs the queue again.
+**A queue may be interrupted, or fail, at any point without losing values.** Its functions have no
+effects, and its calls are deleted only after the results are stored. Until then the values are
+pending, and the next read runs the queue again.
 
 **Threads.** A thread appends to its own queue only, and any thread may run any queue. The lock of a
-queue is held while a call is appended, and while the queue runs. What comes from the queue of
-another thread is computed before that, so nobody waits for two locks.
+queue is held while a call is appended, and while the queue runs. Arguments from the queue of
+another thread are computed before the lock is acquired, so no thread waits for two locks.
 """
 
 from __future__ import annotations
@@ -33,20 +33,21 @@ from typing import Any
 from retrograd._modes import modes, switch
 from retrograd.devices import _pending, _platforms
 
-MOST = 128  # calls in one queue: XLA's compiler takes long for many
-ENOUGH = MOST // 2  # calls after which a queue ends where a program seems to repeat itself
-# Bytes that the calls of one queue read and write. It bounds the memory that a queue holds on to,
-# and a device that takes longer for this than the host for a call should not have to wait.
+MOST = 128  # calls in one queue; XLA takes long to compile more
+ENOUGH = MOST // 2  # calls after which a queue ends where the program seems to repeat itself
+# Bytes that the calls of one queue read and write. This bounds the memory that a queue keeps alive.
+# And a device that needs longer for this than the host needs for a call should not be idle.
 MOST_BYTES = 1 << 28
-REPEATS = 8  # a queue is compiled when it comes up for this time
-_PLANS = 1000  # that are kept
-# The number of a result in a queue: that of the call in the low bits, and which of its results.
+REPEATS = 8  # a queue is compiled when it occurs for this time
+_PLANS = 1000  # the size of the cache of plans
+# The number of a result in a queue: the number of the call in the low bits, then the index of the
+# result among those of the call.
 _BITS = 12
 _CALL = (1 << _BITS) - 1
 
 
 class Later:
-    """A result of a call in a queue, or the array that it has become."""
+    """A pending result of a call in a queue, and after the queue has run, its array."""
 
     __slots__ = ("__weakref__", "array", "like", "number", "queue")
 
@@ -54,7 +55,7 @@ class Later:
         self.array: Any = None
         self.queue: Queue | None = queue  # None once there is an array
         self.number = number
-        self.like = like  # its shape, dtype and device, in JAX's words
+        self.like = like  # the shape, dtype and sharding: JAX's ShapeDtypeStruct
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -66,36 +67,37 @@ class Later:
         return self.like.dtype
 
     def read(self) -> Any:
-        """XLA's array, computed if it has not been."""
+        """The XLA array, computed now if it is pending."""
         queue = self.queue
         if queue is not None:
             queue.run()
         return self.array
 
 
-_places: dict[Any, Any] = {}  # one object for all that are equal, which is compared sooner
+_places: dict[Any, Any] = {}  # one object for all equal devices, compared by identity
 
 
 class Function:
-    """A function of arrays, compiled by XLA, which may be called later."""
+    """A function of arrays, compiled by XLA, whose calls may be queued."""
 
     __slots__ = ("expects", "function", "jitted", "later", "likes", "name", "place", "traffic")
 
     def __init__(self, name: str, place: Any) -> None:
         self.name = name
         self.place = _places.setdefault(place, place)
-        self.expects = self.later = False  # expects: the last result says whether indices are fine
+        self.expects = False  # whether the last result says if all indices are in range
+        self.later = False  # whether calls may be queued
         self.function: Callable[..., Any]
         self.jitted: Any = None
         self.likes: list[Any] = []
         self.traffic = 0  # bytes that it reads and writes
 
     def compile(self, function: Callable[..., Any], flat: list[Any]) -> None:
-        """Have XLA compile a function of arrays, and of numbers, for arguments like ``flat``.
+        """Compile a function of arrays and numbers for arguments like ``flat``.
 
-        JAX takes float64 for float32 where nobody says otherwise, and saying so at each call takes
-        a tenth of its time. That is only needed where arguments do not have a dtype of their own,
-        or may be spread over a mesh in another way each time.
+        By default, JAX converts float64 to float32. Enabling float64 for each call would take a
+        tenth of the time of a call. It is needed only if some arguments are not JAX's arrays, or
+        on a mesh, where their sharding may change.
         """
         jax = _platforms.jax()
         jitted = self.jitted = jax.jit(function)
@@ -111,7 +113,7 @@ class Function:
             self.later = True
             return
         with jax.enable_x64(True):
-            jitted.trace(*given)  # for the error if it has no lowering
+            jitted.trace(*given)  # raises an error if there is no lowering
 
         def call(*flat: Any) -> Any:
             with jax.enable_x64(True):
@@ -120,25 +122,25 @@ class Function:
         self.function = call
 
     def contents(self, flat: list[Any]) -> Sequence[Any]:
-        """Its results for some arguments: arrays, or what stands for them until they are needed.
-        In anomaly mode an error belongs to the line that calls the operation."""
+        """Its results for some arguments: arrays, or a ``Later`` for each. In anomaly mode calls
+        are not queued, so that an error is raised at the line that calls the operation."""
         if self.later and _pending.tracing.expected is None and not (
             switch.active and modes.anomaly
         ):  # fmt: skip
             return deferred(self, flat)
         try:
-            found = self.function(*[x.read() if type(x) is Later else x for x in flat])
+            results = self.function(*[x.read() if type(x) is Later else x for x in flat])
         except _platforms.jax().errors.JaxRuntimeError as error:
             raise _platforms.explained(error, self.place) from None
         if self.expects:
-            *found, holds = found
+            *results, holds = results
             _pending.note(self.name, holds)
-        return found  # type: ignore[no-any-return]
+        return results  # type: ignore[no-any-return]
 
 
 class Queue:
-    """Calls that wait. The key of a call is its function, and where its arguments come from: the
-    numbers of results, or the complements of positions in ``inputs``."""
+    """Calls that wait. The key of a call is its function and the sources of its arguments: the
+    number of a result, or the complement of a position in ``inputs``."""
 
     __slots__ = ("__weakref__", "calls", "inputs", "known", "lock", "place", "sealed", "traffic")
 
@@ -146,7 +148,7 @@ class Queue:
         self.place = place
         self.lock = threading.RLock()  # a finalizer may read a value while the queue runs
         self.sealed = False  # whether it is running, or has run
-        # For each call, its key and weak references to what stands for its results.
+        # For each call, its key and weak references to its results.
         self.calls: list[tuple[tuple[Any, ...], list[Any]]] | None = []
         self.inputs: list[Any] = []
         self.known: dict[int, int] = {}  # the positions of inputs, by id
@@ -154,7 +156,7 @@ class Queue:
         _queues.add(weakref.ref(self, _queues.discard))
 
     def run(self) -> None:
-        """Compute all results that somebody refers to."""
+        """Compute all results that are still referred to."""
         if _pending.tracing.queue is self:
             _pending.tracing.queue = None
         with self.lock:
@@ -163,7 +165,7 @@ class Queue:
             if calls is None:
                 return
             pending: list[Later] = []
-            checks: list[int] = []  # the numbers of results that say whether indices are fine
+            checks: list[int] = []  # the numbers of results that say if indices are in range
             names: list[str] = []
             for i, ((function, *_), references) in enumerate(calls):
                 for reference in references:
@@ -174,12 +176,12 @@ class Queue:
                     checks.append(i | len(references) << _BITS)
                     names.append(function.name)
             wanted = [*[x.number for x in pending], *checks]
-            found = _computed([key for key, _ in calls], inputs, wanted, self.place)
-            for later, array in zip(pending, found):  # noqa: B905 - checks are left
+            results = _computed([key for key, _ in calls], inputs, wanted, self.place)
+            for later, array in zip(pending, results):  # noqa: B905 - the rest are checks
                 later.array = array
                 later.queue = None
             if names:
-                _pending.expect(zip(names, found[len(pending) :], strict=True))
+                _pending.expect(zip(names, results[len(pending) :], strict=True))
             self.calls = None
             self.inputs = []
             self.known = {}
@@ -188,7 +190,7 @@ class Queue:
 
 
 def _computed(keys: Any, inputs: list[Any], wanted: list[int], place: Any) -> Sequence[Any]:
-    """Some results of a queue, by their numbers."""
+    """The results of a queue that have the given numbers."""
     local = _pending.tracing
     if len(keys) == 1 or not wanted or local.separate or local.expected is not None:
         return _one_by_one(keys, inputs, wanted, place)
@@ -199,43 +201,43 @@ def _computed(keys: Any, inputs: list[Any], wanted: list[int], place: Any) -> Se
             _plans.clear()
         plan = _plans[signature] = _Plan()
     whole = plan.compiled_for(keys, inputs, wanted)
-    found = None if whole is None else whole.results(inputs, wanted)
-    return _one_by_one(keys, inputs, wanted, place) if found is None else found
+    results = None if whole is None else whole.results(inputs, wanted)
+    return _one_by_one(keys, inputs, wanted, place) if results is None else results
 
 
 class _Whole:
-    """The calls of a queue as one function."""
+    """A queue compiled as one function."""
 
     __slots__ = ("function", "outputs", "positions")
 
     def __init__(self, function: Any, outputs: list[int]) -> None:
         self.function = function
-        self.outputs = outputs  # the numbers of the results that it gives
+        self.outputs = outputs  # the numbers of the results that it returns
         self.positions = {n: i for i, n in enumerate(outputs)}
 
     def results(self, inputs: list[Any], wanted: list[int]) -> Sequence[Any] | None:
-        """Some results. None if there is no memory for all at once: then there may be for one after
-        the other, and if not, the error knows which it is."""
+        """Some results. None if XLA raises an error, such as one about memory: calls that run one
+        by one may need less, and if not, their error names the operation."""
         try:
-            found: Sequence[Any] = self.function(*inputs)
+            results: Sequence[Any] = self.function(*inputs)
         except _platforms.jax().errors.JaxRuntimeError:
             return None
-        return found if self.outputs == wanted else [found[self.positions[n]] for n in wanted]
+        return results if self.outputs == wanted else [results[self.positions[n]] for n in wanted]
 
 
 class _Plan:
-    """What is known of queues with the same calls."""
+    """The state of all queues with the same calls."""
 
     __slots__ = ("met", "refused", "whole")
 
     def __init__(self) -> None:
-        self.met = 0  # how often they came up since the last compilation
+        self.met = 0  # how often they occurred since the last compilation
         self.whole: _Whole | None = None
-        self.refused = False  # whether XLA could not compile it
+        self.refused = False  # whether compilation failed
 
     def compiled_for(self, keys: Any, inputs: list[Any], wanted: list[int]) -> _Whole | None:
-        """The one function, if it gives the results that are wanted. If it has come up often
-        enough, it is compiled, for these results and those of the last one."""
+        """The compiled queue, if it returns all wanted results. If such queues have occurred often
+        enough, it is compiled now, for these results and those of the previous compilation."""
         whole = self.whole
         if whole is not None and (
             whole.outputs == wanted or all([n in whole.positions for n in wanted])
@@ -246,11 +248,11 @@ class _Plan:
             return None
         others = [] if whole is None else [n for n in whole.outputs if n not in set(wanted)]
         try:
-            found = _joined(keys, inputs, [*wanted, *others])
-        except Exception:  # whatever it is, the functions themselves run next
+            joined = _joined(keys, inputs, [*wanted, *others])
+        except Exception:  # of any kind: the functions run one by one instead
             self.refused = True
             return None
-        self.whole, self.met = _Whole(found, [*wanted, *others]), 0
+        self.whole, self.met = _Whole(joined, [*wanted, *others]), 0
         return self.whole
 
 
@@ -266,23 +268,24 @@ def _joined(keys: Any, inputs: list[Any], outputs: list[int]) -> Any:
         results: list[Any] = []
         for call, *sources in keys:
             args = [inputs[~n] if n < 0 else results[n & _CALL][n >> _BITS] for n in sources]
-            found = [jax.lax.convert_element_type(y, y.dtype) for y in call.jitted(*args)]
-            if on_cpu:  # where XLA's fused kernels do not round to bfloat16 if nothing is written
-                found = [jax.lax.reduce_precision(y, 8, 7) if y.dtype == "bfloat16" else y
-                         for y in found]  # fmt: skip
-            results.append(jax.lax.optimization_barrier(found))
+            outcome = [jax.lax.convert_element_type(y, y.dtype) for y in call.jitted(*args)]
+            if on_cpu:  # fused kernels do not round values that they do not store to bfloat16
+                outcome = [jax.lax.reduce_precision(y, 8, 7) if y.dtype == "bfloat16" else y
+                           for y in outcome]  # fmt: skip
+            results.append(jax.lax.optimization_barrier(outcome))
         return tuple([results[n & _CALL][n >> _BITS] for n in outputs])
 
     with jax.enable_x64(True):
         lowered = jax.jit(function).lower(*inputs)
-    # On the CPU, XLA takes barriers away before it simplifies for the last time.
+    # On the CPU, XLA removes barriers before the last pass of its algebraic simplifier.
     return lowered.compile(
         compiler_options={"xla_disable_hlo_passes": "algsimp"} if on_cpu else None
     )
 
 
 def _one_by_one(keys: Any, inputs: list[Any], wanted: list[int], place: Any) -> list[Any]:
-    """Some results of a queue by the functions of its calls; none that nobody needs."""
+    """Some results of a queue, by calling its functions one after the other. Functions whose
+    results are not needed are not called."""
     needed = {n & _CALL for n in wanted}
     for i in range(len(keys) - 1, -1, -1):
         if i in needed:
@@ -300,11 +303,10 @@ def _one_by_one(keys: Any, inputs: list[Any], wanted: list[int], place: Any) -> 
 
 
 def deferred(function: Function, flat: list[Any]) -> list[Later]:
-    """Append a call to the queue of this thread. Its arguments are arrays, and what stands for
-    arrays."""
+    """Append a call to the queue of this thread. Its arguments are arrays or ``Later``."""
     local = _pending.tracing
     queue: Queue | None = local.queue
-    # A finalizer may run at any time, and call operations, too. They get a queue of their own.
+    # A finalizer may run at any time and call operations, which then need another queue.
     local.queue = None
     if queue is not None and (queue.place is not function.place or _ends(queue, function)):
         if queue.place is function.place:
@@ -315,22 +317,22 @@ def deferred(function: Function, flat: list[Any]) -> list[Later]:
             queue = Queue(function.place)
         for i, x in enumerate(flat):
             if type(x) is Later and x.queue is not queue:
-                flat[i] = x.read()  # of another queue
+                flat[i] = x.read()  # it belongs to another queue
         with queue.lock:
             if queue.sealed:
                 continue  # by another thread
-            found = _appended(queue, function, flat)
+            results = _appended(queue, function, flat)
         break
     if len(queue.calls or ()) >= MOST or queue.traffic >= MOST_BYTES:
         queue.run()
     else:
         local.queue = queue
-    return found
+    return results
 
 
 def _ends(queue: Queue, function: Function) -> bool:
-    """Whether a long queue should end before a call: at the one that it began with. Then queues of
-    a loop that reads no values begin at the same places again, and have the same keys."""
+    """Whether a long queue should end before a call: if it began with the same function. Then the
+    queues of a loop that reads no values begin at the same operation, and have equal keys."""
     calls = queue.calls
     return calls is not None and len(calls) >= ENOUGH and calls[0][0][0] is function
 
@@ -349,12 +351,12 @@ def _appended(queue: Queue, function: Function, flat: list[Any]) -> list[Later]:
             position = known[id(x)] = -len(inputs)
         key.append(position)
     number = len(calls)
-    found = [Later(queue, number | i << _BITS, like) for i, like in enumerate(function.likes)]
+    results = [Later(queue, number | i << _BITS, like) for i, like in enumerate(function.likes)]
     if function.expects:
-        found.pop()
+        results.pop()
     queue.traffic += function.traffic
-    calls.append((tuple(key), [weakref.ref(x) for x in found]))
-    return found
+    calls.append((tuple(key), [weakref.ref(x) for x in results]))
+    return results
 
 
 _queues: set[weakref.ref[Queue]] = set()
@@ -372,8 +374,8 @@ def run_all() -> None:
 
 
 def begin_pass() -> None:
-    """Run a long queue of this thread, as a backward pass begins: the queues of training steps then
-    begin at the same places, whether or not values are read in between."""
+    """Run the queue of this thread if it is long, because a backward pass begins. The queues of
+    training steps then begin at the same operations, whether or not values are read in between."""
     queue = _pending.tracing.queue
     if queue is not None and len(queue.calls or ()) >= ENOUGH:
         queue.run()
@@ -381,7 +383,7 @@ def begin_pass() -> None:
 
 @contextmanager
 def separately() -> Iterator[None]:
-    """A block in which the calls of a queue run one after the other, however often it comes up: as
+    """A block in which the calls of a queue run one by one, however often it occurs. Compiled as
     one function, they may give results that differ in the last bit."""
     local = _pending.tracing
     before, local.separate = local.separate, True
@@ -392,11 +394,11 @@ def separately() -> Iterator[None]:
 
 
 def synchronize() -> None:
-    """Wait until everything is computed that was asked for."""
+    """Compute all pending values, and wait for the devices."""
     run_all()
     _platforms.synchronize()
 
 
 if hasattr(os, "register_at_fork"):
-    # Another process has none of XLA's threads. It can read arrays, but not compute them.
+    # A forked process has none of XLA's threads. It can read arrays, but not compute them.
     os.register_at_fork(before=run_all)

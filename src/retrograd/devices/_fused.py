@@ -1,9 +1,10 @@
 """Several operations as one compiled function.
 
-A composite, or the rules of a node, is Python code that calls operations on values. It is run once
-for each signature, on values that stand for JAX's tracers. What its operations do is one function
-of XLA from then on. Code that cannot be traced, because it looks at values, draws random numbers,
-writes to its operands or needs NumPy, is run operation by operation, as is all code on meshes.
+The definition of a composite and the rules of a node are Python code that calls operations. It runs
+once for each signature, on values that hold JAX's tracers, and the operations that it calls are
+compiled as one XLA function. Code that cannot be traced, because it reads values, draws random
+numbers, writes to its operands or needs NumPy, runs operation by operation. So does all code on
+meshes.
 """
 
 from __future__ import annotations
@@ -26,8 +27,8 @@ CannotTraceError = _pending.CannotTraceError
 class Fused(Function):
     """A function of values, compiled for one signature.
 
-    ``function`` is called with operands like those given, and gives a value or several. Of several,
-    some may be None. RuntimeError, or any other exception, if it cannot be traced.
+    ``function`` is called with operands of the given kinds, and returns a value or several, of
+    which some may be None. An exception of any type is raised if it cannot be traced.
     """
 
     __slots__ = ("results", "several")
@@ -35,13 +36,14 @@ class Fused(Function):
     def __init__(
         self, name: str, function: Callable[..., Any], operands: list[Any], flat: list[Any]
     ) -> None:
-        self.results: list[Kind | int | None] = []  # what is computed, operands, and nothing
+        # For each result its kind, the index of the operand that is returned, or None.
+        self.results: list[Kind | int | None] = []
         self.several = False
         place = place_in(operands)
         if place is None or place._mesh is not None or _pending.tracing.expected is not None:
             raise CannotTraceError("it is being traced already, or on a mesh")
         if len(values_in(operands)) != len(flat):
-            raise CannotTraceError("some operands are numbers that may change, or on the CPU")
+            raise CannotTraceError("some operands are numbers, which may change, or on the CPU")
         super().__init__(name, place)
         templates = _templates(operands)
 
@@ -49,8 +51,8 @@ class Fused(Function):
             values = _filled(templates, iter(flat))
             inputs = values_in(values)
             with opened(_NoDraws()), _Tracing() as expected:
-                found = function(*values)
-                outputs = self._outputs(found, inputs, place)
+                results = function(*values)
+                outputs = self._outputs(results, inputs, place)
             if any([x.memory.array is not array for x, array in zip(inputs, flat, strict=True)]):
                 raise CannotTraceError("it writes to its operands")
             self.expects = bool(expected)
@@ -60,14 +62,13 @@ class Fused(Function):
 
         self.compile(traced, flat)
 
-    def _outputs(self, found: Any, inputs: list[DeviceValue], place: Any) -> list[Any]:
-        """Records the kinds of the results, and returns the JAX arrays of those that are
-        computed."""
-        self.several = isinstance(found, (tuple, list))
+    def _outputs(self, results: Any, inputs: list[DeviceValue], place: Any) -> list[Any]:
+        """Record the kinds of the results, and return the JAX arrays of those that are computed."""
+        self.several = isinstance(results, (tuple, list))
         outputs, self.results = [], []
         memories = [x.memory for x in inputs]
         moves_only = True
-        for y in map(raw, found if self.several else (found,)):
+        for y in map(raw, results if self.several else (results,)):
             if y is None:
                 self.results.append(None)
                 continue
@@ -96,7 +97,7 @@ class Fused(Function):
 
 
 def _templates(x: Any) -> Any:
-    """Operands with the contents left out, as nobody may keep these."""
+    """Operands without contents, so that the compiled function does not keep device memory."""
     x = raw(x)
     if type(x) in (list, tuple):
         return type(x)([_templates(part) for part in x])
@@ -110,7 +111,7 @@ def _templates(x: Any) -> Any:
 
 
 def _filled(x: Any, flat: Any) -> Any:
-    """Operands whose contents are some arrays."""
+    """Operands like the templates, with arrays as contents."""
     if type(x) in (list, tuple):
         return type(x)([_filled(part, flat) for part in x])
     if type(x) is not DeviceValue:
@@ -123,8 +124,8 @@ def _filled(x: Any, flat: Any) -> Any:
 
 
 class _NoDraws(Level):
-    """A level without values, open while a function is traced: random numbers are a matter of the
-    innermost level, and drawn once they would be the same in every call."""
+    """A level without values that is open while a function is traced. The innermost level draws
+    random numbers; this one refuses, because traced numbers would be the same in every call."""
 
     name = "a device"
     transparent = True
@@ -134,7 +135,8 @@ class _NoDraws(Level):
 
 
 class _Tracing:
-    """A block in which operations on values are traced. Gives the list of what they expect."""
+    """A block in which operations on values are traced. ``__enter__`` returns the list to which
+    their checks of indices are appended."""
 
     def __enter__(self) -> list[Any]:
         self.drawn = arrays.random.default_generator.saved().tobytes()

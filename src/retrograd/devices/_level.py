@@ -1,4 +1,4 @@
-"""The level of all values on devices: below all transforms, and never closed."""
+"""The level of all values on devices. It is below all transforms and is never closed."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ np = arrays.programs.numpy
 
 
 class _Inside(threading.local):
-    """What a thread is doing."""
+    """The state of a thread."""
 
-    depth = 0  # how many operations are running inside of each other
-    looks = False  # whether elements may be looked at, which takes a copy
+    depth = 0  # the number of nested operations that are running
+    looks = False  # whether elements may be read, by a copy on the CPU
 
 
 class DeviceLevel(Level):
-    """Runs operations by their lowerings, compiled once for each signature."""
+    """Runs operations by their lowerings to XLA, compiled once for each signature."""
 
     __slots__ = ("_ones", "_state")
 
@@ -43,7 +43,7 @@ class DeviceLevel(Level):
 
     @property
     def inside(self) -> bool:
-        """Whether rules or definitions are running, whose arrays may come from the CPU."""
+        """Whether a rule or definition is running. Its constants may be arrays on the CPU."""
         frame = modes.frame
         return bool(self._state.depth or frame.tasks or frame.shared is BELOW)
 
@@ -58,7 +58,7 @@ class DeviceLevel(Level):
         return data  # type: ignore[no-any-return]
 
     def ones_like(self, x: Any) -> Lifted:
-        """Ones, of which XLA's array is kept: every backward pass starts from them."""
+        """Ones. Their XLA array is cached, because every backward pass starts from one."""
         place = x.memory.place
         _deferred.begin_pass()
         if place._mesh is not None or _pending.tracing.expected is not None:
@@ -71,11 +71,11 @@ class DeviceLevel(Level):
         return _calls.of_kind(kind, array)
 
     def separately(self) -> AbstractContextManager[None]:
-        """A block in which the same operations give the same bits each time."""
+        """A block in which a repeated operation gives bitwise equal results."""
         return _deferred.separately()
 
     def records_whole(self, operation: Any) -> bool:
-        """A composite is recorded as in eager mode."""
+        """A composite is recorded as one node if it has rules, as on the CPU."""
         return bool(operation.has_rules)
 
     def check_places(self, operands: Sequence[Any], transformed: bool = False) -> None:
@@ -91,7 +91,7 @@ class DeviceLevel(Level):
                     other = "cpu"
         if place is not None and other is not None:
             raise two_devices(place, other)
-        if other is not None and not transformed:  # then what is on a device is an option
+        if other is not None and not transformed:  # the value on a device is an option: an index
             raise RuntimeError(
                 "indices should be either on cpu or on the same device as the indexed tensor (cpu)"
             )
@@ -102,15 +102,16 @@ class DeviceLevel(Level):
         moved = list(operands)
         for i, x in enumerate(operands):
             data = x._data if isinstance(x, TensorLike) else None
-            if arrays.is_raw(data) and x.requires_grad and (place := place_of(operands)) is not None:
-                moved[i] = x.to(place)
+            if arrays.is_raw(data) and x.requires_grad:
+                place = place_of(operands)
+                moved[i] = x if place is None else x.to(place)
         return moved
 
     def on_one_device(self, one: DeviceValue, other: DeviceValue) -> bool:
         return on_one_device(one.memory, other.memory)
 
     def check(self, check: Any, values: Any, options: dict[str, Any]) -> None:
-        """What an operation refuses, also for its values."""
+        """Run an operation's check, which may read values."""
         self._state.looks = True
         try:
             check(*values, **options)
@@ -133,16 +134,16 @@ class DeviceLevel(Level):
     def run(self, operation: Any, args: tuple[Any, ...], options: dict[str, Any]) -> Any:
         for x in args:
             if isinstance(x, arrays.ndarray) and x.ndim and not self.inside:
-                # It may be a tensor on the CPU.
+                # This may be a tensor on the CPU.
                 next(y for y in args if isinstance(y, DeviceValue)).refuse(operation.name)
         if operation.view:
             return _views(operation, args, options)
         if operation.name in ("to_device", "redistribute"):
             return operation.forward(*args, **options)
         call, flat = _calls.find(operation, args, options)
-        found = NotImplemented if call is None else call(flat, args)
-        if found is not NotImplemented:
-            return found
+        result = NotImplemented if call is None else call(flat, args)
+        if result is not NotImplemented:
+            return result
         if operation.definition is not None and not _calls.is_known(operation):
             return self.by_definition(operation, args, options)
         return on_host(operation, args, options)
@@ -155,13 +156,13 @@ class DeviceLevel(Level):
     def defined(self, operation: Any, args: tuple[Any, ...], options: dict[str, Any]) -> Any:
         self._state.depth += 1
         try:
-            found = operation.definition(*args, **options)
+            result = operation.definition(*args, **options)
         finally:
             self._state.depth -= 1
         place = place_of((*args, *options.values()))
-        if isinstance(found, (tuple, list)):
-            return tuple([_on(y, place) for y in found])
-        return _on(found, place)
+        if isinstance(result, (tuple, list)):
+            return tuple([_on(y, place) for y in result])
+        return _on(result, place)
 
     def run_on_parts(self, operation: Any, args: tuple[Any, ...], options: dict[str, Any]) -> Any:
         return self.run(operation, args, options)
@@ -182,7 +183,7 @@ class DeviceLevel(Level):
 
 
 def _bottom(value: Any) -> Any:
-    """What a value is below all transforms."""
+    """The innermost part of a value, which belongs to no transform."""
     while isinstance(value, Lifted) and value.level.number:
         value = raw(value.inner)
     return value
@@ -193,20 +194,20 @@ _MOST_VIEWS = 10_000
 
 
 def _views(operation: Any, args: tuple[Any, ...], options: dict[str, Any]) -> Any:
-    """Views of a value. Nothing is computed, and what they are like is found out once."""
+    """Views of a value. Nothing is computed. Their descriptions are cached by signature."""
     source = args[0]
     flat: list[Any] = []
     key = (operation, source._kind or source.kind, *options,
            *keys_of(options.values(), flat, False))  # fmt: skip
     known = _known_views.get(key)
     if known is None:
-        found = operation.forward(source.layout, **options)
+        layouts = operation.forward(source.layout, **options)
         if operation.name == "as_strided" and source.steps:
-            return _of_memory(operation, source, found, options)
-        several = isinstance(found, (tuple, list))
+            return _of_memory(operation, source, layouts, options)
+        several = isinstance(layouts, (tuple, list))
         known = several, [
             source.view(y, Step(operation, options, i if several else None))
-            for i, y in enumerate(found if several else (found,))
+            for i, y in enumerate(layouts if several else (layouts,))
         ]
         if len(_known_views) >= _MOST_VIEWS:
             _known_views.clear()
@@ -217,13 +218,13 @@ def _views(operation: Any, args: tuple[Any, ...], options: dict[str, Any]) -> An
 
 
 def _of_memory(operation: Any, source: DeviceValue, layout: Any, options: dict[str, Any]) -> Any:
-    """What ``as_strided`` of a view shows. It need not be a part of that view, so it is described
-    as a view of the memory."""
+    """``as_strided`` of a view. The result may contain elements outside of that view, so it is
+    described as a view of the whole memory."""
     whole = source.whole
     if whole.dtype != source.dtype:
         raise RuntimeError(
-            f"as_strided: on the device {source.memory.place}, the memory of a view of another "
-            f"dtype ({source.dtype} of {whole.dtype}) cannot be seen. Use clone() first."
+            f"as_strided: on the device {source.memory.place}, a view as another dtype "
+            f"({source.dtype} of {whole.dtype}) is not supported. Use clone() first."
         )
     start = options["start"] + arrays.layout.offset(source.layout)
     of_whole = {**options, "start": start, "own": arrays.strides(whole.layout)}
@@ -231,13 +232,14 @@ def _of_memory(operation: Any, source: DeviceValue, layout: Any, options: dict[s
 
 
 def on_host(operation: Any, args: tuple[Any, ...], options: dict[str, Any]) -> Any:
-    """An operation on NumPy, of copies of its operands. Its results are put on the device."""
+    """An operation computed by NumPy on copies of its operands. Its results are moved to the
+    device."""
     place = place_of((*args, *options.values()))
     values = [seen(_bare(x)) for x in args]
-    found = operation.compute(values, {name: seen(_bare(x)) for name, x in options.items()})
-    if isinstance(found, (tuple, list)):
-        return tuple([put(y, place) for y in found])
-    return put(found, place)
+    result = operation.compute(values, {name: seen(_bare(x)) for name, x in options.items()})
+    if isinstance(result, (tuple, list)):
+        return tuple([put(y, place) for y in result])
+    return put(result, place)
 
 
 def _to_dtype(x: Any, dtype: Any) -> Any:
@@ -245,7 +247,7 @@ def _to_dtype(x: Any, dtype: Any) -> Any:
 
 
 def _on(x: Any, place: Any) -> Any:
-    """A result on a device. What does not depend on the operands may have been made on the CPU."""
+    """A result, moved to a device if a definition computed it on the CPU from constants."""
     x = raw(x)
     return x if isinstance(x, Lifted) else put(x, place)
 
@@ -260,8 +262,8 @@ def place_of(values: Any) -> Any:
         x = raw(x)
         if isinstance(x, DeviceValue):
             return x.memory.place
-        if type(x) in (list, tuple) and (found := place_of(x)) is not None:
-            return found
+        if type(x) in (list, tuple) and (place := place_of(x)) is not None:
+            return place
     return None
 
 

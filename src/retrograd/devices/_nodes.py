@@ -1,7 +1,7 @@
 """Nodes of operations on devices: the rules of a node are one compiled function.
 
-On the CPU, a rule such as ``g - g * (result * result)`` is three kernels of NumPy. On a device each
-would be a call of a compiled function, and cost as much as all of them together.
+On the CPU, a rule such as ``g - g * (result * result)`` calls three NumPy kernels. On a device,
+each of three calls of a compiled function would cost as much as one call for all of them.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ from retrograd.ops._operation import Operation
 
 
 class _Asked:
-    """What the rules of an operation ask for besides ``g`` and saved values. If rules take arrays
-    only, the definition is differentiated, which takes all options, and shapes."""
+    """The parameters of an operation's rules besides ``g`` and saved values. If the rules take raw
+    arrays only, the definition is differentiated instead, which takes all options and shapes."""
 
     __slots__ = ("all_options", "calls", "numbers", "options", "plain", "shapes", "transposed")
 
@@ -46,12 +46,12 @@ class _Asked:
         own = {*operation.saves, "shape", "shapes", "needs", "transposed_next"}
         self.options = sorted(names - own)
         self.numbers = operation.name in TAKES_NUMBERS
-        self.plain = plain  # the rules, called one operation after the other
+        self.plain = plain  # runs the rules operation by operation
         self.calls: dict[Any, Fused | None] = {}
 
 
 class _Next:
-    """Stands for a node that a gradient goes to."""
+    """A placeholder for a node that a gradient is passed to."""
 
     __slots__ = ("operation",)
 
@@ -60,7 +60,7 @@ class _Next:
 
 
 class _OnDevice:
-    """The part of node classes that differs on devices."""
+    """The part of node classes that is specific to devices."""
 
     __slots__ = ()
 
@@ -77,7 +77,7 @@ class _OnDevice:
         flat: list[Any] = []
         try:
             key = keys_of(values, flat, False)
-        except CannotTraceError:  # a batch of gradients, say
+        except CannotTraceError:  # for example, gradients are batched
             return self._by_rules(g, next_nodes)
         for n in next_nodes:
             key.append(n is None or (asked.transposed and is_transpose(n)))
@@ -109,8 +109,8 @@ class _OnDevice:
         return [there[0].placed(x) if there and arrays.is_raw(x) else x for x in received]
 
     def _values(self: Any, g: Any) -> list[Any] | None:
-        """What the rules are about. None if they are not to be traced: because of a number that may
-        be another one next time, or to raise an exception."""
+        """The gradient, saved values and options. None if the rules are not to be traced: because a
+        saved number may change from call to call, or because running them raises an exception."""
         asked, saved, values = self.asked, self.saved, [g]
         if saved is FREED:
             return None
@@ -121,15 +121,16 @@ class _OnDevice:
                 values.append(saved[i])
         for name in self._option_names():
             option = self.options[name]
-            values.append(None if acts_once(option) else option)  # which the forward has done
+            values.append(None if acts_once(option) else option)  # the forward pass has used it
         return None if asked.numbers and float in map(type, values) else values
 
     def _option_names(self: Any) -> Sequence[str]:
         return sorted(self.options) if self.asked.all_options else self.asked.options
 
     def _sums(self: Any, next_nodes: Sequence[Node | None]) -> list[Any] | None:
-        """What waits for the next nodes, as the engine knows it, where the gradients that the rules
-        give can be added to it at once because nobody is to see them before."""
+        """For each next node, the engine's entry with the gradient that has already arrived there,
+        if the compiled function can add the new gradient to it; otherwise None. It cannot if hooks
+        or an observer have to see the new gradient alone. None if there is no such entry."""
         tasks, extras = modes.frame.tasks, self.extras
         if not tasks or (extras is not None and (extras.needs_visit or extras.next_numbers)):
             return None
@@ -137,18 +138,19 @@ class _OnDevice:
         if task.recorded or task.anomaly or task.observer is not None or self in task.wanted:
             return None
         waiting = task.waiting
-        found: list[Any] | None = None
+        entries: list[Any] | None = None
         for i, n in enumerate(next_nodes):
             if n in waiting and n not in next_nodes[:i]:
                 entry = waiting[n]
                 if type(entry) is list and type(entry[0]) is DeviceValue:
-                    found = found or [None] * len(next_nodes)
-                    found[i] = entry
-        return found
+                    entries = entries or [None] * len(next_nodes)
+                    entries[i] = entry
+        return entries
 
 
 def _handed_over(received: Sequence[Any], sums: list[Any]) -> Sequence[Any]:
-    """Leave sums where the engine has them. It is given nothing to add to them."""
+    """Store sums in the engine's entries, and return the other gradients, with None in place of
+    the sums."""
     rest = list(received)
     for i, entry in enumerate(sums):
         if entry is not None:
@@ -160,7 +162,7 @@ def _traced(
     node: Any, values: list[Any], next_nodes: Sequence[Node | None],
     sums: list[Any] | None, flat: list[Any],
 ) -> Fused | None:  # fmt: skip
-    """The rules of a node as one function; None if they cannot be traced."""
+    """The rules of a node as one compiled function; None if they cannot be traced."""
     asked, kind = node.asked, type(node)
     count = 0 if node.saved is None else len(node.saved) // 3
     infos, outputs = getattr(node, "infos", None), getattr(node, "outputs", None)
@@ -186,7 +188,7 @@ def _traced(
 
     try:
         return Fused(node.name(), function, values, flat)
-    except Exception:  # whatever it is, the rules themselves run next, and raise it if it is real
+    except Exception:  # the rules run next, and raise the error again if it is the user's
         return None
 
 

@@ -1,5 +1,8 @@
-"""What was expected of operands and is not known yet: waiting for a device would stop the program
-at every index. It is asked when a value is read from a device, which waits anyway."""
+"""The state of each thread, and checks of indices whose result is not known yet.
+
+Waiting for the result of a check would stop the program at every index. So it is examined when a
+value is read from a device, which has to wait anyway.
+"""
 
 from __future__ import annotations
 
@@ -9,13 +12,14 @@ from typing import Any
 
 
 class Tracing(threading.local):
-    """What a thread is doing: whether JAX is tracing a function of it (``_fused.py``), and what the
-    operations that the function calls expect of their indices; which calls wait."""
+    """The state of a thread: whether JAX is tracing a function (``_fused.py``), and the queue of
+    calls that wait (``_deferred.py``)."""
 
-    expected: list[Any] | None = None  # None: it is not
-    calls = 0  # of operations, so far
-    queue: Any = None  # of calls of this thread that wait (``_deferred.py``)
-    separate = False  # whether the calls of a queue are not to become one function
+    # While a function is traced: the checks of indices that its operations make. Otherwise None.
+    expected: list[Any] | None = None
+    calls = 0  # the number of operations that the traced function has called
+    queue: Any = None  # calls that wait
+    separate = False  # run the calls of a queue one by one, without compiling the queue
 
 
 class CannotTraceError(Exception):
@@ -28,8 +32,9 @@ _expected: list[tuple[str, Any]] = []
 
 
 def note(name: str, holds: Any) -> None:
-    """Note that what an operation expects of its indices is being computed."""
-    if tracing.expected is not None:  # one of the results of the function that is traced
+    """Record a check of an operation's indices. ``holds`` is a bool on the device, which may not be
+    computed yet."""
+    if tracing.expected is not None:  # it becomes a result of the function that is traced
         tracing.expected.append(holds)
         return
     _expected.append((name, holds))
@@ -37,18 +42,18 @@ def note(name: str, holds: Any) -> None:
 
 
 def expect(several: Iterable[tuple[str, Any]]) -> None:
-    """Note the names of operations, and what they expect."""
+    """Record several checks: the name of each operation, and a bool on the device."""
     _expected.extend(several)
 
 
 def check_some() -> None:
-    """Keep the list short."""
+    """Examine the oldest checks if there are many."""
     while len(_expected) > _MANY:
         _check(_expected.pop(0))
 
 
 def check() -> None:
-    """IndexError if some operation so far was given indices out of range."""
+    """Raise an IndexError if an index of any operation so far was out of range."""
     while _expected:
         _check(_expected.pop(0))
 
@@ -58,6 +63,7 @@ def _check(expected: tuple[str, Any]) -> None:
     if not holds:
         _expected.clear()
         raise IndexError(
-            f"{name}(): index out of range. An operation on a device had started when this became "
-            "known, so the line that called it comes earlier; on the CPU the error names it."
+            f"{name}(): index out of range. Indices on a device are checked while the program "
+            "continues, so the line that called the operation comes earlier. On the CPU the error "
+            "names that line."
         )

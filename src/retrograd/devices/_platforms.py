@@ -10,14 +10,14 @@ from typing import Any
 from retrograd.cuda import OutOfMemoryError
 from retrograd.devices import _pending
 
-# The names of devices, and the platforms of JAX that they stand for.
+# The names of device types, and the corresponding platforms of JAX.
 PLATFORMS = {"cuda": ("cuda", "rocm"), "tpu": ("tpu",), "xla:cpu": ("cpu",), "xla": (None,)}
 INSTALL = "pip install 'retrograd[xla]'"
 
 
 @cache
 def jax() -> Any:
-    """JAX itself, imported when it is first asked for, with all lowerings."""
+    """The module JAX, imported by the first call, together with all lowerings."""
     if importlib.util.find_spec("jax") is None:
         raise ModuleNotFoundError(
             f"tensors on a device need JAX, which is not installed: {INSTALL} (for NVIDIA GPUs "
@@ -27,7 +27,7 @@ def jax() -> Any:
 
     try:
         importlib.import_module("jax")
-    except (ImportError, RuntimeError) as error:  # the latter for a jaxlib of another version
+    except (ImportError, RuntimeError) as error:  # RuntimeError: jaxlib has another version
         raise ImportError(
             f"tensors on a device need JAX, which is installed but cannot be imported: {error}. "
             f"Install versions of jax and jaxlib that fit each other: {INSTALL} --upgrade"
@@ -37,11 +37,12 @@ def jax() -> Any:
 
 
 _devices: dict[str, list[Any]] = {}
-_refused: dict[str, str] = {}  # for types of which there are no devices, what JAX says
+_refused: dict[str, str] = {}  # JAX's messages about types that have no devices
 
 
 def all_of(kind: str) -> list[Any]:
-    """JAX's devices of a type, such as ``"cuda"``. None of them if there is no such hardware."""
+    """JAX's devices of a type, such as ``"cuda"``, in this process. An empty list if there is no
+    such hardware."""
     if kind not in _devices:
         own = jax().process_index()
         _devices[kind] = [x for x in everywhere(kind) if x.process_index == own]
@@ -50,32 +51,33 @@ def all_of(kind: str) -> list[Any]:
 
 def everywhere(kind: str) -> list[Any]:
     """JAX's devices of a type, in all processes."""
-    found: list[Any] = []
+    devices: list[Any] = []
     for platform in PLATFORMS[kind]:
         try:
-            found += jax().devices(platform)
-        except RuntimeError as error:  # JAX knows no such platform, or could not start it
+            devices += jax().devices(platform)
+        except RuntimeError as error:  # the platform is unknown, or could not be started
             _refused[kind] = str(error)
-    return found
+    return devices
 
 
-# What JAX needs to use an accelerator. Without it there is none, and JAX need not be imported.
+# The packages that JAX needs to use an accelerator. Without them, JAX need not be imported to know
+# that there is none.
 _PLUGINS = {"cuda": "jax_plugins", "tpu": "libtpu"}
 
 
 def count(kind: str) -> int:
-    """How many devices there are of a type. Without JAX there are none."""
+    """The number of devices of a type; 0 without JAX."""
     needed = ("jax", _PLUGINS.get(kind, "jax"))
     if kind not in _devices and any(importlib.util.find_spec(name) is None for name in needed):
         return 0
     return len(all_of(kind))
 
 
-_current: dict[str, int] = {}  # the index of the device that a name without one stands for
+_current: dict[str, int] = {}  # by type, the index of the current device
 
 
 def current(kind: str) -> int:
-    """The index of the device that is meant by a name without an index."""
+    """The index of the current device of a type, which a name without an index refers to."""
     return _current.get(kind, 0)
 
 
@@ -85,7 +87,7 @@ def set_current(kind: str, index: int) -> None:
 
 
 def device_of(kind: str, index: int | None) -> Any:
-    """JAX's device by type and index; RuntimeError if it is not there."""
+    """JAX's device by type and index; RuntimeError if it does not exist."""
     if kind in _PLUGINS and not count(kind):
         needs = {"cuda": "'jax[cuda12]'", "tpu": "'jax[tpu]'"}[kind]
         missing = any(importlib.util.find_spec(x) is None for x in ("jax", _PLUGINS[kind]))
@@ -102,24 +104,24 @@ def device_of(kind: str, index: int | None) -> Any:
             f"device '{kind}' is not available: retrograd computes on the CPU with NumPy, and on "
             f"other devices with XLA {why}. Use device='cpu', or leave it out."
         )
-    found = all_of(kind)
+    devices = all_of(kind)
     number = current(kind) if index is None else index
-    if number >= len(found):
+    if number >= len(devices):
         raise RuntimeError(
-            f"there is no device '{kind}:{number}': there {_are(len(found))} of this type."
+            f"there is no device '{kind}:{number}': there {_are(len(devices))} of this type."
         )
-    return found[number]
+    return devices[number]
 
 
 def target(place: Any) -> Any:
-    """Where JAX puts what is on a device: there, or on all devices of a mesh."""
+    """JAX's device for a device, or JAX's sharding over all devices of a mesh."""
     if place._mesh is not None:
         return place._mesh.sharding((), ())
     return device_of(place.type, place.index)
 
 
 def within_memory(function: Any, place: Any, *args: Any) -> Any:
-    """Call a function of JAX, and say what to do if a device has no memory for what it gives."""
+    """Call a function of JAX. OutOfMemoryError if the device has no memory for the results."""
     try:
         return function(*args)
     except jax().errors.JaxRuntimeError as error:
@@ -127,13 +129,13 @@ def within_memory(function: Any, place: Any, *args: Any) -> Any:
 
 
 def explained(error: Exception, place: Any, late: str | None = None) -> Exception:
-    """An error of XLA as users are to see it: an OutOfMemoryError says what to do. ``late`` is the
-    name of an operation that has waited (``_deferred.py``)."""
+    """The exception to raise for an error of XLA: an OutOfMemoryError with advice, or the error
+    itself. ``late`` is the name of an operation that was queued (``_deferred.py``)."""
     if "RESOURCE_EXHAUSTED" not in str(error):
         return error
     where = "" if late is None else (
         f" It happened in {late}, which may have been called on an earlier line: operations wait "
-        "until a value is needed, and are tried again when it is next asked for."
+        "until a value is needed, and run again when the value is next read."
     )  # fmt: skip
     return out_of_memory(place, error, where)
 
@@ -141,7 +143,7 @@ def explained(error: Exception, place: Any, late: str | None = None) -> Exceptio
 def out_of_memory(place: Any, error: Exception, where: str = "") -> OutOfMemoryError:
     """The error for a device without enough memory."""
     return OutOfMemoryError(
-        f"{place} is out of memory. What was there is as before.{where} Use a smaller batch, "
+        f"{place} is out of memory. Existing tensors are unchanged.{where} Use a smaller batch, "
         "delete tensors that are not needed, recompute (torch.utils.checkpoint), or split the "
         f"model over several devices (fully_shard). The reason: {error}"
     )
@@ -152,7 +154,8 @@ def _are(number: int) -> str:
 
 
 def synchronize() -> None:
-    """Wait until everything is computed that was asked for: a device computes in order."""
+    """Wait until all devices have finished. A device runs programs in order, so this waits for the
+    result of one more program on each."""
     module = jax()
     for devices in _devices.values():
         for device in devices:
@@ -162,7 +165,7 @@ def synchronize() -> None:
     _pending.check()
 
 
-_last: dict[Any, Any] = {}  # for each device, what a program computes that is waited for
+_last: dict[Any, Any] = {}  # the argument of that program, for each device
 
 
 @cache

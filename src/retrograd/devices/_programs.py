@@ -1,18 +1,17 @@
-"""Compiled programs on a device: their inputs come from there, and their results stay there.
+"""Compiled programs on a device. Their inputs and results stay on the device.
 
-What a program updates, such as parameters, is donated: XLA writes the new values in the memory of
-the old, unless something else refers to it. So are gradients of the last step that this one
-replaces. A step then has the same memory each time, which matters on GPUs: XLA launches a program
-as one graph of kernels, which it has to make anew for other addresses.
+The tensors that a program updates, such as parameters, are donated: XLA writes the new values to
+the memory of the old ones, unless something else refers to it. So are the gradients of the previous
+step, which this step replaces. Every step then uses the same addresses, which matters on GPUs: XLA
+launches a program as one graph of kernels, and has to rebuild the graph if addresses change.
 
-Optimizer updates are a program of their own, after that of the forward and backward pass. XLA hands
-over no result before a program ends, so the loss of a single program would arrive after the
-updates, and the device would wait until the host has read it and has called the next step. In two
-programs, the host does that while the device updates parameters. Gradients are results of a step in
-any case, so nothing more is stored.
+Optimizer updates form a second program, after the forward and backward pass. XLA returns no result
+before a program ends. With one program, the loss would arrive after the updates, and the device
+would be idle until the host has read it and called the next step. With two programs, the host does
+that while the device updates parameters. Gradients are results of a step in any case, so this needs
+no additional memory.
 
-Checks of indices are a part of XLA's program, too, and nobody waits for what they find
-(``_pending.py``).
+Checks of indices are part of the program. Their result is examined later (``_pending.py``).
 """
 
 from __future__ import annotations
@@ -42,21 +41,21 @@ from retrograd.devices._level import place_of
 from retrograd.devices._values import DeviceValue, Memory, moved, put
 
 np = arrays.programs.numpy
-# Of what one thing alone refers to: by that, and by the parameter of getrefcount.
+# The count of an object with a single reference: that one, and the parameter of getrefcount.
 _REFERENCES_OF_ONE = 2
 _Array = type(jax.numpy.zeros(()))
 
 
 def function_of(program: Program) -> tuple[Callable[..., Any], set[Var]]:
-    """The program as a function of values on a device, and the inputs whose memory it writes:
-    none."""
+    """The program as a function of values on a device, and the set of inputs whose arrays it
+    overwrites, which is empty."""
     explain_host_lines(program)
     program, checks = with_late_checks(with_numbers(program))
     return OnDevice(program, stages_of(program, runs_on_host, _begins_updates), checks), set()
 
 
 def _begins_updates(line: Line) -> bool:
-    """Whether a line computes the numbers that all optimizer updates need."""
+    """Whether a line computes the numbers that the optimizer updates take."""
     return bool(line.operation.name == NUMBERS)
 
 
@@ -64,8 +63,8 @@ def _begins_updates(line: Line) -> bool:
 
 
 def _limits(line: Line) -> tuple[int, int, int | None] | None:
-    """What a line expects of indices, if that is all it does: the least, the first that is too
-    large, and another that is allowed."""
+    """If a line only checks indices: the smallest valid index, the end of the range, and another
+    valid index (``ignore_index``) or None."""
     name, (_, *rest) = line.operation.name, line.args
     if name == "check_rows":
         return 0, rest[0], None
@@ -78,8 +77,8 @@ def _limits(line: Line) -> tuple[int, int, int | None] | None:
 
 
 def with_late_checks(program: Program) -> tuple[Program, bool]:
-    """The program with checks of indices as one more output, which says whether all hold, and
-    whether there are any."""
+    """The program with its checks of indices combined into one more output, a bool, and whether it
+    has any checks."""
     checked: dict[tuple[Var, Any], None] = {}
     lines = []
     for line in program.lines:
@@ -100,7 +99,7 @@ def with_late_checks(program: Program) -> tuple[Program, bool]:
 
 @lowering("in_range")
 def _in_range(*indices: Any, limits: list[tuple[int, int, int | None]]) -> Any:
-    """Whether indices, of NumPy or of JAX, are within limits."""
+    """Whether indices, in arrays of NumPy or JAX, are within limits."""
     holds: Any = np.bool_(True)
     for x, (least, end, other) in zip(indices, limits, strict=True):
         fine = (x >= least) & (x < end)
@@ -114,11 +113,11 @@ def _in_range(*indices: Any, limits: list[tuple[int, int, int | None]]) -> Any:
 
 
 class OnDevice(Executable):
-    """The stages of a program, of which XLA's run on a device. With ``checks``, the last output
-    says whether indices are in range.
+    """The stages of a program. Those for XLA run on a device. With ``checks``, the last output says
+    whether indices are in range.
 
-    ``recycled`` are the positions of outputs that are gradients. For each, ``arrays`` takes an
-    array that nobody sees any more, or None.
+    ``recycled`` are the positions of the outputs that are gradients. For each, ``arrays`` takes an
+    unused array of the same shape, whose memory XLA may reuse, or None.
     """
 
     def __init__(self, program: Program, stages: list[Stage], checks: bool) -> None:
@@ -138,7 +137,7 @@ class OnDevice(Executable):
             id(stage.program): [v for v in gradients if v in stage.program.outputs]
             for stage in stages if not stage.on_host
         }  # fmt: skip
-        # On a mesh, state and gradients are placed as what was there before, and as parameters.
+        # On a mesh, state keeps its sharding, and gradients have that of their parameters.
         self.like = {new: x for x, new in (*program.gradients, *program.updates)}
         super().__init__(program, stages)
         self.recycled: list[int] = []
@@ -154,7 +153,7 @@ class OnDevice(Executable):
         numbers = {v for line in program.lines if line.operation.name == NUMBERS
                    for v in line.outputs}  # fmt: skip
         self.stays = [v in numbers for v in program.outputs]
-        # Programs read numbers such as the loss, which then are on their way before anyone asks.
+        # Numbers such as the loss are usually read, so their transfer to the host starts early.
         self.read = [i for i, v in enumerate(program.outputs) if not v.shape and v not in numbers]
 
     def compiled(self, part: Program) -> Compiled:
@@ -165,35 +164,35 @@ class OnDevice(Executable):
         return lambda *values: function(*map(_on_host, values))
 
     def arrays(self, *values: Any, spares: Sequence[Any] = ()) -> tuple[Any, ...]:
-        """The outputs, of which those that XLA computed are its arrays, and the device."""
+        """The outputs, and the device. Outputs computed by XLA are XLA arrays."""
         place = place_of(values)
-        found = self.run(*values, *(spares or self.nothing))
+        outputs = self.run(*values, *(spares or self.nothing))
         for i in self.read:
-            if type(found[i]) is _Array:
-                found[i].copy_to_host_async()
+            if type(outputs[i]) is _Array:
+                outputs[i].copy_to_host_async()
         if self.checks:
-            _pending.note(self.name, found[-1])
-            found = found[:-1]
-        return (*found, place)
+            _pending.note(self.name, outputs[-1])
+            outputs = outputs[:-1]
+        return (*outputs, place)
 
     def __call__(self, *values: Any) -> tuple[Any, ...]:
-        *found, place = self.arrays(*values)
+        *outputs, place = self.arrays(*values)
         return tuple([
             y if stays else self.value(y, place)
-            for y, stays in zip(found, self.stays[: len(found)], strict=True)
+            for y, stays in zip(outputs, self.stays[: len(outputs)], strict=True)
         ])
 
     @staticmethod
     def alone(values: tuple[Any, ...]) -> tuple[Any, ...]:
-        """Spares, if all of them are there."""
+        """The spare values, or nothing if one of them is None."""
         return () if any([x is None for x in values]) else values
 
     @staticmethod
     def spare(tensor: Any) -> Any:
-        """The value of the gradient of a tensor, if nobody else can see it."""
+        """The value of a tensor's ``.grad`` if nothing else refers to it; otherwise None."""
         meta = tensor._meta
         if (
-            getrefcount(meta.grad) > _REFERENCES_OF_ONE  # as it is for None
+            getrefcount(meta.grad) > _REFERENCES_OF_ONE  # also true for None
             or type(meta.grad._data) is not DeviceValue
             or meta.grad._data.steps
             or getrefcount(meta.grad._data) > _REFERENCES_OF_ONE
@@ -205,7 +204,8 @@ class OnDevice(Executable):
 
     @staticmethod
     def value(y: Any, place: Any, shape: Any = None, dtype: Any = None) -> Any:
-        """An output as a value on the device. JAX's arrays take a while to say what they are."""
+        """An output as a value on the device. ``shape`` and ``dtype`` may be passed because the
+        attributes of JAX's arrays are slow."""
         if arrays.is_raw(y):
             return y if place is None else put(y, place)
         if type(y) is DeviceValue:
@@ -214,7 +214,7 @@ class OnDevice(Executable):
 
     @classmethod
     def again(cls, y: Any, spare: Any, place: Any, shape: Any, dtype: Any) -> Any:
-        """A gradient as a value on the device: the value of the last one, if that is spare."""
+        """A gradient as a value on the device. The spare value of the previous one is reused."""
         if spare is None or type(y) is not _Array:
             return cls.value(y, place, shape, dtype)
         spare.memory.content = y
@@ -222,8 +222,8 @@ class OnDevice(Executable):
 
     @classmethod
     def write_over(cls, tensors: Any, values: Any, at: Any) -> None:
-        """Write outputs over tensors on the device, at some place in the user's code. Nothing is
-        copied there."""
+        """Replace the contents of tensors on the device by outputs, without copying. ``at`` is the
+        location in the user's code."""
         for tensor, y in zip(tensors, values, strict=True):
             data = tensor._data
             memory = data.memory
@@ -239,7 +239,7 @@ class OnDevice(Executable):
 
     @staticmethod
     def write_on_host(tensors: Any, values: Any, at: Any) -> None:
-        """The same for tensors on the CPU, such as the counts of an optimizer."""
+        """The same for tensors on the CPU, such as the step counts of an optimizer."""
         for tensor, y in zip(tensors, values, strict=True):
             data = tensor._data
             if type(data) is not arrays.ndarray:
@@ -256,13 +256,13 @@ class OnDevice(Executable):
 
 
 def _apart(x: Any) -> Any:
-    """An argument of a stage as a result of it, in memory of its own."""
+    """An argument of a stage that is also its result, in separate memory."""
     return x.apart() if type(x) is DeviceValue else x
 
 
 def _quiet(function: Callable[..., Any]) -> Callable[..., Any]:
-    """A function of JAX that does not warn of memory that it was given in vain: a gradient may be
-    an input, or the same as another one."""
+    """A function of JAX without its warning about donated memory that cannot be used. That happens
+    if a gradient is an input or equal to another gradient."""
 
     def call(*args: Any) -> Any:
         with warnings.catch_warnings():
@@ -273,7 +273,7 @@ def _quiet(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _argument(x: Any) -> Any:
-    """An argument of a stage as XLA takes it."""
+    """An argument of a stage as an XLA array."""
     return x.array if type(x) is DeviceValue else x
 
 
@@ -283,14 +283,14 @@ def _on_host(x: Any) -> Any:
         return x
     if type(x) is DeviceValue:
         return x.host
-    if not x.is_fully_addressable:  # other processes have some of it
+    if not x.is_fully_addressable:  # parts are in other processes
         whole = jax.sharding.NamedSharding(x.sharding.mesh, jax.sharding.PartitionSpec())
         x = moved(x, whole).addressable_data(0)
     return np.array(x)
 
 
 class Part(Compiled):
-    """A part of a program that XLA runs on a device."""
+    """A stage of a program that XLA runs on a device."""
 
     lays_out = False
 
@@ -301,8 +301,8 @@ class Part(Compiled):
         super().__init__(program)
         self.donated = donated
         self.gradients = gradients
-        # JAX gives the memory of each donated argument to the first output of its shape that has
-        # none, so outputs are in the order of the arguments that they take the place of.
+        # JAX assigns the memory of each donated argument to the first output of its shape without
+        # memory, so outputs are in the order of the arguments that they replace.
         made = set(program.outputs)
         updated = [becomes[program.inputs[i]] for i in donated]
         self.leading = [*[v for v in updated if v in made], *gradients]
@@ -310,7 +310,7 @@ class Part(Compiled):
         self.like = [number.get(like[v]) if v in like else None for v in program.outputs]
         self.where: tuple[Any, ...] = ()  # on a mesh, the shardings of inputs
         self.calls: dict[Any, Callable[..., Any]] = {}
-        self.picked: Callable[..., Any] | None = None  # outputs of what XLA gives
+        self.picked: Callable[..., Any] | None = None  # selects the outputs from XLA's results
 
     def __call__(self, *values: Any) -> tuple[Any, ...]:
         count = len(self.program.inputs)
@@ -337,12 +337,12 @@ class Part(Compiled):
                     return self.program.run(*map(_on_host, values[:count]))
             doubtful = [_on_host(x) for x in values[:count]] if self.in_doubt else ()
             args[count:count] = self.held
-            found = _platforms.within_memory(call, place, *args)
-        if self.in_doubt and not found[-1]:
+            results = _platforms.within_memory(call, place, *args)
+        if self.in_doubt and not results[-1]:
             return self.program.run(*doubtful)
         if self.picked is not None:
-            return self.picked(found)  # type: ignore[no-any-return]
-        return tuple([_apart(values[y.position]) if y.is_input else found[y.position]
+            return self.picked(results)  # type: ignore[no-any-return]
+        return tuple([_apart(values[y.position]) if y.is_input else results[y.position]
                       for y in self.outputs])  # fmt: skip
 
     def compiled_for(
@@ -354,7 +354,7 @@ class Part(Compiled):
         self.where = where
         there = target if where else jax.sharding.SingleDeviceSharding(target)
         inputs = [*self.program.inputs, *self.constants]
-        if count > len(self.program.inputs):  # gradients that are spare
+        if count > len(self.program.inputs):  # spare gradients
             donated += tuple(range(len(inputs), len(inputs) + len(self.gradients)))
             inputs += self.gradients
         given = [x or there for x in where] + [there] * (len(inputs) - len(where))
@@ -362,16 +362,16 @@ class Part(Compiled):
             jax.ShapeDtypeStruct(v.shape, v.dtype, sharding=x)
             for v, x in zip(inputs, given, strict=True)
         ]
-        found: Callable[..., Any] = _quiet(self.jitted)(shapes, donated)
-        # An output that is an argument itself, as of a copy taken before a write, needs its memory.
+        compiled: Callable[..., Any] = _quiet(self.jitted)(shapes, donated)
+        # An argument that is also an output, such as a copy taken before a write, is not donated.
         kept = {y.position for y in self.outputs if y.is_input}
         if not kept.isdisjoint(donated):
             donated = tuple([i for i in donated if i not in kept])
-            found = _quiet(self.jitted)(shapes, donated)
+            compiled = _quiet(self.jitted)(shapes, donated)
         made = [y.position for y in self.outputs if not y.is_input]
         whole = len(made) == len(self.outputs) > 1
         self.picked = itemgetter(*made) if whole else None
-        return found
+        return compiled
 
     def trace(self, *values: Any) -> tuple[Any, ...]:
         results = list(super().trace(*values))

@@ -1,8 +1,9 @@
 """Operations on tensors on devices, recorded by the fast paths of ``tensor/_fast.py``.
 
-What an operation refuses, which dtype it computes in and whether it has a lowering depends on the
-signature of a call. So it is found out once, and a fast path takes all calls of a signature for
-which there is nothing to find out. Others are left to the general path.
+Whether an operation accepts its operands, which dtype it computes in and whether it has a lowering
+depends on the signature of a call, and is determined once for each signature. The fast path takes
+the calls whose operands need no conversion and no check of values. Other calls take the general
+path.
 """
 
 from __future__ import annotations
@@ -24,12 +25,12 @@ from retrograd.tensor._fast import Setting, builder_for
 
 
 class _LeftError(TypeError):
-    """A fast path leaves a call to the general path."""
+    """The call has to take the general path."""
 
 
 @cache
 def fast_path(operation: Operation) -> Callable[..., Any] | None:
-    """What to call on tensors on a device; None if there is only the general path."""
+    """The fast path of an operation for tensors on a device; None if it has none."""
     if operation.view or operation.random:
         return None
     if operation.definition is not None and not operation.has_rules:
@@ -38,8 +39,9 @@ def fast_path(operation: Operation) -> Callable[..., Any] | None:
 
 
 def forward_on_device(operation: Operation) -> Callable[..., Any]:
-    """The forward of an operation on values on a device."""
-    calls: dict[Any, Any] = {}  # None: it is left to the general path
+    """A function that computes an operation on values on a device. It raises ``_LeftError`` for
+    calls that have to take the general path."""
+    calls: dict[Any, Any] = {}  # by signature; None for the general path
     numbers = operation.name in _calls.TAKES_NUMBERS
 
     def forward(*args: Any, **options: Any) -> Any:
@@ -51,10 +53,10 @@ def forward_on_device(operation: Operation) -> Callable[..., Any]:
         if call is NEW:
             simple = _is_simple(operation, args, options)
             call = calls[key] = _calls.find(operation, args, options)[0] if simple else None
-        found = NotImplemented if call is None else call(flat, args)
-        if found is NotImplemented:
+        result = NotImplemented if call is None else call(flat, args)
+        if result is NotImplemented:
             raise _LeftError
-        return found
+        return result
 
     return forward
 
@@ -67,7 +69,7 @@ def _is_simple(operation: Operation, args: Any, options: dict[str, Any]) -> bool
         if operation.check is not None:
             operation.check(*values, **options)
         prepared = prepare(operation, values, options)
-    except Exception:  # the general path raises it, or looks at the values
+    except Exception:  # the general path raises the error, or reads values
         return False
     on_device = [type(x) is DeviceValue or not arrays.is_raw(x) for x in values]
     return all(on_device) and all([x is y for x, y in zip(values, prepared, strict=True)])

@@ -1,8 +1,8 @@
 """Signatures of calls, for each of which XLA compiles a function.
 
-A call is taken apart into the arrays, and perhaps numbers, that a compiled function takes, and a
-key of all else. For a value on a device the key is its ``_values.py:Kind``, which costs nothing to
-find.
+The arguments of a call are divided into the arrays (and for some operations, numbers) that are
+passed to the compiled function, and a key that represents all else. The key of a value on a device
+is its ``_values.py:Kind``, which the value stores.
 """
 
 from __future__ import annotations
@@ -19,8 +19,9 @@ np = arrays.programs.numpy
 
 
 def keys_of(values: Any, flat: list[Any], numbers: bool) -> list[Any]:
-    """The keys of some arguments, whose arrays, or what stands for them, are appended to ``flat``;
-    with ``numbers``, so are floats, which then may be other ones in the next call."""
+    """The keys of some arguments. Their arrays, computed or pending, are appended to ``flat``. With
+    ``numbers``, so are floats, whose values are then not part of the key. CannotTraceError for a
+    value that belongs to a transform."""
     keys: list[Any] = []
     for x in values:
         kind = type(x)
@@ -41,7 +42,7 @@ def keys_of(values: Any, flat: list[Any], numbers: bool) -> list[Any]:
         elif arrays.is_raw(x):
             flat.append(x)
             keys.append((np, x.shape, x.dtype.num))
-        elif isinstance(x, Lifted):  # each would be a constant of a function of its own
+        elif isinstance(x, Lifted):  # as a constant, it would need a function for each value
             raise CannotTraceError(f"an operand is a value under {x.level.name}")
         else:
             keys.append(constant_key(x))
@@ -49,8 +50,8 @@ def keys_of(values: Any, flat: list[Any], numbers: bool) -> list[Any]:
 
 
 def place_in(values: Any) -> Any:
-    """The device of all values among some arguments: that of the first; RuntimeError if another is
-    elsewhere. None if there are none."""
+    """The device of the values among some arguments, or None if there are none. RuntimeError if
+    they are on different devices."""
     first = None
     for x in values_in(values):
         if first is None:
@@ -61,25 +62,25 @@ def place_in(values: Any) -> Any:
 
 
 def on_one_device(one: Memory, other: Memory) -> bool:
-    """Whether two memories are on the same device, which may have two names."""
+    """Whether two pieces of memory are on the same device, which may have several names."""
     return bool(one.place == other.place or one.array.devices() == other.array.devices())
 
 
 def values_in(values: Any) -> list[DeviceValue]:
     """The values on devices among some arguments, in the order of ``keys_of``."""
-    found: list[DeviceValue] = []
+    result: list[DeviceValue] = []
     for x in values:
         if isinstance(x, TensorLike):
             x = x._data
         if type(x) is DeviceValue:
-            found.append(x)
+            result.append(x)
         elif type(x) in (list, tuple):
-            found += values_in(x)
-    return found
+            result += values_in(x)
+    return result
 
 
 def two_devices(one: Any, other: Any) -> RuntimeError:
-    """PyTorch's words for operands on two devices."""
+    """The error for operands on two devices, with PyTorch's message."""
     if one._mesh is not None or getattr(other, "_mesh", None) is not None:
         return RuntimeError(
             "got mixed torch.Tensor and DTensor, need to convert all torch.Tensor to DTensor "

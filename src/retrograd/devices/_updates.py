@@ -1,6 +1,11 @@
-"""Steps of optimizers on a device: the kernels of ``compiler/xla/_updates.py``, compiled once for
-the shapes of a parameter. Numbers such as learning rates may change without that. And parameters as
-one vector, which one function takes apart: a view of each part would be compiled for each."""
+"""Optimizer steps on a device.
+
+The kernels of ``compiler/xla/_updates.py`` are compiled once for each combination of shapes.
+Numbers such as learning rates are arguments, so changing them does not cause a new compilation.
+
+``flattened`` and ``add_flat`` convert between parameters and one vector of all their elements. Each
+is a single compiled function, because views of the vector would be compiled separately.
+"""
 
 from __future__ import annotations
 
@@ -18,14 +23,15 @@ _compiled: dict[Any, Function] = {}
 
 
 def update(kernel: Any, operands: Any, numbers: Any) -> None:
-    """Write what a kernel gives over a parameter and its state."""
+    """Update a parameter and its state in place by a kernel. ``operands`` are the parameter, its
+    gradient and the state."""
     place = operands[0].memory.place
     flat = [x.content for x in operands if x is not None]
-    # What is no number, such as whether there is a decay of weights, makes another program.
+    # Options that are not floats, such as flags, are part of the key.
     fixed = tuple([float if isinstance(x, float) else x for x in numbers])
     likes = tuple([None if x is None else (x.shape, x.dtype.num) for x in operands])
     values = [float(x) for x in numbers if isinstance(x, float)]
-    if place._mesh is None:  # most are those of the last parameter, or of the last step
+    if place._mesh is None:  # most numbers were used by the previous parameter or step
         values = [number_on(x, place) for x in values]
     flat += values
     key = (kernel.__name__, fixed, place, likes)
@@ -34,23 +40,23 @@ def update(kernel: Any, operands: Any, numbers: Any) -> None:
         function = Function(kernel.__name__, place)
         function.compile(_flat(kernel.__name__, fixed, likes), flat)
         _compiled[key] = function
-    found = iter(function.contents(flat))
+    results = iter(function.contents(flat))
     for x in (operands[0], *operands[2:]):
         if x is not None:
-            _write(x, next(found))
+            _write(x, next(results))
 
 
 def _flat(name: str, fixed: tuple[Any, ...], likes: tuple[Any, ...]) -> Any:
-    """A kernel as a function of the operands that there are, and of numbers."""
+    """A kernel as a function of its operands, without those that are None, and of its floats."""
 
     def traced(*flat: Any) -> Any:
         rest = iter(flat)
         operands = [None if like is None else next(rest) for like in likes]
         values = [next(rest) if x is float else x for x in fixed]
-        found = _updates.updated(name, operands, values)
-        kept = (operands[0], *operands[2:])
+        results = _updates.updated(name, operands, values)
+        written = (operands[0], *operands[2:])
         return tuple([_updates.as_given(y, x)
-                      for x, y in zip(kept, found, strict=True) if x is not None])  # fmt: skip
+                      for x, y in zip(written, results, strict=True) if x is not None])  # fmt: skip
 
     return traced
 
@@ -67,7 +73,7 @@ def _write(target: DeviceValue, content: Any) -> None:
 
 
 def flattened(parts: Sequence[Any]) -> DeviceValue:
-    """As ``arrays/_updates.py:flattened``."""
+    """The elements of all parts as one vector (see ``arrays/_updates.py:flattened``)."""
 
     def joined(*parts: Any) -> Any:
         return (_platforms.jax().numpy.concatenate([_reals(x).reshape(-1) for x in parts]),)
@@ -79,16 +85,17 @@ def flattened(parts: Sequence[Any]) -> DeviceValue:
 
 
 def add_flat(params: Sequence[Any], vector: DeviceValue, size: Any) -> None:
-    """As ``arrays/_updates.py:add_flat``. Nothing is written before all sums are known, or wait."""
+    """Add ``size`` times the elements of a vector to parameters (see
+    ``arrays/_updates.py:add_flat``). They are written after all sums were computed or queued."""
 
     def added(vector: Any, size: Any, *params: Any) -> Any:
-        found, begin = [], 0
+        sums, begin = [], 0
         for param in params:
             real = _reals(param)
             part = vector[begin : begin + real.size].reshape(real.shape)
-            found.append(_updates.as_given(real + size.astype(vector.dtype) * part, param))
+            sums.append(_updates.as_given(real + size.astype(vector.dtype) * part, param))
             begin += real.size
-        return tuple(found)
+        return tuple(sums)
 
     place = _only_place([vector, *params])
     flat = [vector.content, number_on(float(size), place), *[x.content for x in params]]
@@ -98,7 +105,7 @@ def add_flat(params: Sequence[Any], vector: DeviceValue, size: Any) -> None:
 
 
 def _reals(x: Any) -> Any:
-    """Complex numbers as two real ones, and bfloat16 as float32."""
+    """An array as real numbers: complex ones as pairs, and bfloat16 converted to float32."""
     if x.dtype.kind == "c":
         return _platforms.jax().numpy.stack([x.real, x.imag], -1)
     return x.astype("float32") if x.dtype == "bfloat16" else x
@@ -107,7 +114,7 @@ def _reals(x: Any) -> Any:
 def _compiled_for(
     name: str, function: Any, values: Sequence[Any], flat: list[Any], place: Any
 ) -> Function:
-    """A function, compiled for values of these shapes."""
+    """The function, compiled for values of these shapes and dtypes."""
     key = (name, place, *[(x.shape, x.dtype.num) for x in values])
     compiled = _compiled.get(key)
     if compiled is None:
@@ -118,7 +125,7 @@ def _compiled_for(
 
 
 def _only_place(values: Sequence[Any]) -> Any:
-    """The device of all values; RuntimeError if one is elsewhere."""
+    """The device of all values; RuntimeError if they are on different devices."""
     places = [x.memory.place if isinstance(x, DeviceValue) else "cpu" for x in values]
     first = next(x for x in places if x != "cpu")
     for other in places:

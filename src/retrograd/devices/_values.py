@@ -1,10 +1,9 @@
 """Values of tensors on devices: views of device memory.
 
-XLA's arrays never change, and memory does. ``Memory`` refers to the array that holds its present
-contents, or to what stands for an array that is not computed yet (``_deferred.py``); a write puts
-another one in its place. A value is all of a memory, or a part of it, by
-the views that lead there. Views are taken inside of the operation that uses them, where XLA need
-not copy anything.
+XLA's arrays are immutable, but a tensor's memory is not. ``Memory`` refers to the array with its
+current contents, or to a ``Later`` if that is not computed yet (``_deferred.py``). A write replaces
+that array by another. A value is all of a memory or a part of it, described by view operations.
+These are evaluated inside the operation that uses the value, so that XLA need not copy it.
 """
 
 from __future__ import annotations
@@ -23,37 +22,37 @@ np = arrays.programs.numpy
 
 
 class Memory:
-    """Memory on a device. ``content`` is XLA's array of what it holds now, or stands for it."""
+    """Memory on a device. ``content`` is the XLA array of its current contents, or a ``Later``."""
 
     __slots__ = ("content", "layout", "place")
 
     def __init__(self, content: Any, place: Any) -> None:
         self.content = content
         self.place = place  # the device, as users name it
-        self.layout: Any = None  # made on demand
+        self.layout: Any = None  # created on demand
 
     @property
     def array(self) -> Any:
-        """XLA's array, which is computed now if it has not been."""
+        """The XLA array. If it is pending, it is computed now."""
         content = self.content
         if type(content) is not Later:
             return content
         array = content.read()
-        if self.content is content:  # another thread may have written
+        if self.content is content:  # and no other thread has written
             self.content = array
         return array
 
     def hold(self, content: Any) -> None:
-        """Hold other contents, spread over a mesh of devices as they were."""
+        """Replace the contents. On a mesh of devices, the sharding stays the same."""
         if self.place._mesh is not None and content.sharding != self.array.sharding:
             content = moved(content, self.array.sharding)
         self.content = content
 
 
 class Kind:
-    """What compiled functions are compiled for of an operand: where it is, the shape and dtype of
-    its memory, and the views taken of that. There is one object for each kind, so that two are
-    compared, and hashed, by identity."""
+    """The properties of an operand that a function is compiled for: its device, the shape and dtype
+    of its memory, and the view operations applied to that. There is one object for each combination
+    of properties, so kinds are compared and hashed by identity."""
 
     __slots__ = ("dtype", "place", "shape", "traced")
 
@@ -61,7 +60,7 @@ class Kind:
         self.place = place
         self.shape = shape
         self.dtype = dtype
-        self.traced = traced  # whether it is only known to a function that JAX is tracing
+        self.traced = traced  # whether the value exists only while JAX traces a function
 
 
 _kinds: dict[Any, Kind] = {}
@@ -70,17 +69,18 @@ _kinds: dict[Any, Kind] = {}
 def find_kind(
     place: Any, shape: tuple[int, ...], dtype: Any, traced: bool = False, views: Any = None
 ) -> Kind:
-    """The one kind of these properties."""
-    # A number for the dtype, as the hash of a dtype takes long to compute.
+    """The kind with these properties."""
+    # The number of the dtype, because hashing a dtype is slow.
     key = (place, shape, dtype.num, traced, views)
-    found = _kinds.get(key)
-    if found is None:
-        found = _kinds[key] = Kind(place, tuple(shape), dtype, traced)
-    return found
+    kind = _kinds.get(key)
+    if kind is None:
+        kind = _kinds[key] = Kind(place, tuple(shape), dtype, traced)
+    return kind
 
 
 def constant_key(x: Any) -> Any:
-    """A key for an argument that is no array: floats by their text, as nan is not itself."""
+    """A key for an argument that is not an array. Floats are represented by their text, because NaN
+    is not equal to itself."""
     if isinstance(x, (float, complex)):
         return (type(x), repr(x))
     if isinstance(x, slice):
@@ -89,14 +89,14 @@ def constant_key(x: Any) -> Any:
         return (type(x), *map(constant_key, x))
     if type(x) is dict:
         return (dict, *[(name, constant_key(value)) for name, value in x.items()])
-    if acts_once(x):  # another object in each call
+    if acts_once(x):  # a new object in each call
         return type(x)
     return (type(x), x)
 
 
 def acts_once(x: Any) -> bool:
-    """Whether an option writes to tensors that it holds, when an operation is first called with it:
-    the running statistics of a batch norm."""
+    """Whether an option writes to tensors that it holds when an operation is first called with it,
+    such as the running statistics of a batch norm."""
     return getattr(type(x), "acts_once", False)
 
 
@@ -107,7 +107,7 @@ def steps_key(steps: tuple[Step, ...]) -> Any:
 
 
 class View(NamedTuple):
-    """What the views of values of one kind are like."""
+    """The description of a view of values of one kind."""
 
     shape: tuple[int, ...]
     dtype: Any
@@ -116,7 +116,7 @@ class View(NamedTuple):
 
 
 class OnDeviceError(LooksAtValues):
-    """Code that needs an array on the CPU was given a value on a device."""
+    """A value on a device was used by code that needs an array on the CPU."""
 
     transform = "a device"
 
@@ -125,9 +125,10 @@ _marked: dict[int, Any] = {}
 
 
 def marked(dtype: Any) -> Any:
-    """A dtype that is equal to another, but not the same object. Fast paths compare by identity,
-    and so leave values on devices to the general path, without having to ask for them."""
-    result = _marked.get(dtype.num)  # a number, as the hash of a dtype takes long to compute
+    """A dtype that is equal to another but not the same object. The fast paths for the CPU compare
+    dtypes by identity, so they leave values on devices to the general path without an additional
+    check."""
+    result = _marked.get(dtype.num)  # the number, because hashing a dtype is slow
     if result is None:
         result = _marked[dtype.num] = np.dtype(dtype, metadata={"on": "a device"})
     return result
@@ -136,8 +137,8 @@ def marked(dtype: Any) -> Any:
 class DeviceValue(Lifted):
     """All of a memory on a device, or a part of it.
 
-    ``layout`` is an array that lies in reserved memory just as the value would in the device's, and
-    that is never looked at: it knows strides, offsets, and what overlaps what.
+    ``layout`` is an array in reserved memory that has the strides and the offset of the value. Its
+    elements are never read. It is used to compute the layouts of views and to detect overlaps.
     """
 
     __slots__ = ("_kind", "_layout", "dtype", "memory", "shape", "steps")
@@ -158,7 +159,7 @@ class DeviceValue(Lifted):
 
     @property
     def kind(self) -> Kind:
-        """What compiled functions have to know of it."""
+        """The properties that functions are compiled for."""
         if self._kind is None:
             content, views = self.memory.content, steps_key(self.steps) if self.steps else None
             traced = _pending.tracing.expected is not None
@@ -168,7 +169,7 @@ class DeviceValue(Lifted):
 
     @property
     def layout(self) -> Any:
-        """An array with the strides of the value. Its elements mean nothing."""
+        """An array with the strides and the offset of the value. Its elements are meaningless."""
         if self._layout is None:
             memory = self.memory
             if memory.layout is None:
@@ -180,14 +181,14 @@ class DeviceValue(Lifted):
         return self._layout
 
     def view(self, layout: Any, step: Step) -> View:
-        """What a view of it is like, whose layout is given."""
+        """The description of a view of this value, given by its layout and its operation."""
         content, steps = self.memory.content, (*self.steps, step)
         kind = find_kind(self.memory.place, content.shape, marked(content.dtype), self.kind.traced,
                          steps_key(steps))  # fmt: skip
         return View(layout.shape, marked(layout.dtype), steps, kind)
 
     def part(self, view: View) -> DeviceValue:
-        """A view of it. As ``__init__`` makes it, in less time."""
+        """A view of this value. This is ``__init__`` written out, to save time."""
         value = object.__new__(DeviceValue)
         value.level = self.level
         value.memory = self.memory
@@ -197,12 +198,13 @@ class DeviceValue(Lifted):
 
     @property
     def whole(self) -> DeviceValue:
-        """All of its memory."""
+        """The whole memory as a value."""
         content = self.memory.content
         return DeviceValue(self.memory, tuple(content.shape), content.dtype)
 
     def apart(self) -> DeviceValue:
-        """The same contents in memory of their own. Nothing is copied: it is written elsewhere."""
+        """The same contents in separate memory. If this is no view, nothing is copied, because
+        arrays are immutable."""
         if self.steps:
             from retrograd.ops.copies import clone
 
@@ -212,33 +214,33 @@ class DeviceValue(Lifted):
 
     @property
     def array(self) -> Any:
-        """XLA's array of the elements."""
+        """The XLA array of the elements."""
         return self.memory.array if not self.steps else self.apart().memory.array
 
     @property
     def content(self) -> Any:
-        """XLA's array of the elements, or what stands for it."""
+        """The XLA array of the elements, or a ``Later``."""
         return self.memory.content if not self.steps else self.apart().memory.content
 
     @property
     def host(self) -> Any:
-        """The elements as a NumPy array, a copy."""
+        """A copy of the elements as a NumPy array."""
         array = self.array
         _pending.check()
-        if not array.is_fully_addressable:  # other processes have some of it
+        if not array.is_fully_addressable:  # parts are in other processes
             array = moved(array, _platforms.target(self.memory.place))
             return np.array(array.addressable_data(0))
         return np.array(array)
 
     @property
     def inner(self) -> Any:
-        found = self.host
-        found.setflags(write=False)  # what is written to a copy would be lost
-        return found
+        copy = self.host
+        copy.setflags(write=False)  # writes to a copy would be lost
+        return copy
 
     @property
     def parts(self) -> tuple[Any, ...]:
-        return ()  # a copy on the CPU is none
+        return ()  # the copy on the CPU does not count
 
     @property
     def shared(self) -> Any:
@@ -246,7 +248,7 @@ class DeviceValue(Lifted):
 
     @property
     def in_rows(self) -> bool:
-        """Whether it is known to lie row by row in memory, without looking at strides."""
+        """Whether the value is known to be contiguous without computing its layout."""
         return self._layout is None and self.memory.layout is None and not self.steps
 
     @property
@@ -256,11 +258,11 @@ class DeviceValue(Lifted):
     @property
     def strides(self) -> tuple[int, ...]:
         if self.in_rows:
-            step, found = int(self.dtype.itemsize), []
+            step, contiguous = int(self.dtype.itemsize), []
             for size in reversed(self.shape):
-                found.append(step)
+                contiguous.append(step)
                 step *= max(size, 1)
-            return tuple(reversed(found))
+            return tuple(reversed(contiguous))
         strides: tuple[int, ...] = self.layout.strides
         return strides
 
@@ -271,11 +273,12 @@ class DeviceValue(Lifted):
         return self
 
     def as_gradient(self, like: Any = None) -> Lifted:
-        found = self.apart()
+        gradient = self.apart()
         if isinstance(like, DeviceValue) and like.memory.place._mesh is not None:
-            found.memory.content, content = like.array, found.memory.content
-            found.memory.hold(content)
-        return found
+            # The gradient gets the sharding of ``like``.
+            gradient.memory.content, content = like.array, gradient.memory.content
+            gradient.memory.hold(content)
+        return gradient
 
     def placed(self, x: Any) -> Any:
         return put(x, self.memory.place)
@@ -285,25 +288,25 @@ class DeviceValue(Lifted):
         return self
 
     def filled(self, value: Any) -> DeviceValue:
-        """A new value like this one, whose elements are all the same."""
+        """A new value of this shape and dtype, on the same device, filled with a number."""
         place = self.memory.place
         where = None if place._mesh is None else self.array.sharding
         return filled(self.shape, self.dtype, value, place, where)
 
     def update(self, kernel: Any, operands: Any, numbers: Any) -> None:
-        """Do what a kernel of an optimizer does to this parameter and its state."""
+        """Apply an optimizer's kernel to this parameter and its state."""
         from retrograd.devices._updates import update
 
         update(kernel, operands, numbers)
 
     def flattened(self, parts: Any) -> DeviceValue:
-        """The elements of this value and others, one after the other."""
+        """One vector of the elements of several values."""
         from retrograd.devices._updates import flattened
 
         return flattened(parts)
 
     def add_flat_to(self, params: Any, size: Any) -> None:
-        """Add ``size`` times its elements to those of some values."""
+        """Add ``size`` times the elements of this vector to those of several values."""
         from retrograd.devices._updates import add_flat
 
         add_flat(params, self, size)
@@ -354,7 +357,7 @@ class DeviceValue(Lifted):
 
 
 def seen(x: Any) -> Any:
-    """A value as a NumPy array; lists of values likewise."""
+    """A value as a NumPy array, a copy; lists and tuples of values likewise."""
     if isinstance(x, DeviceValue):
         return x.host
     if type(x) in (list, tuple):
@@ -366,16 +369,16 @@ def seen(x: Any) -> Any:
 
 
 def moved(array: Any, where: Any) -> Any:
-    """An array of XLA, spread over devices as a sharding says. It keeps its dtype: JAX gives
-    float32 for float64 where nobody says otherwise."""
+    """An XLA array with another sharding. Its dtype is kept: by default, JAX converts float64 to
+    float32."""
     jax = _platforms.jax()
     with jax.enable_x64(True):
         return jax.device_put(array, where)
 
 
 def put(data: Any, place: Any, where: Any = None) -> DeviceValue:
-    """A copy of an array, or of a value on another device, on a device, or on those of a mesh as
-    ``where`` says, a sharding of JAX."""
+    """A copy of an array, or of a value on another device, on the device ``place``. ``where`` is
+    JAX's sharding for a mesh of devices."""
     jax = _platforms.jax()
     target = _platforms.target(place) if where is None else where
     if isinstance(data, DeviceValue) and not data.array.is_fully_addressable and where is None:
@@ -383,31 +386,31 @@ def put(data: Any, place: Any, where: Any = None) -> DeviceValue:
     given = data.array if isinstance(data, DeviceValue) else np.array(data)
     with jax.enable_x64(True):
         if isinstance(data, DeviceValue) or getattr(target, "is_fully_addressable", True):
-            found = _platforms.within_memory(jax.device_put, place, given, target)
-        else:  # other processes put the rest there
-            found = jax.make_array_from_callback(given.shape, target, given.__getitem__)
-    if found is given:
-        found = found.copy()
-    return DeviceValue(Memory(found, numbered(place)), tuple(data.shape), data.dtype)
+            array = _platforms.within_memory(jax.device_put, place, given, target)
+        else:  # each process provides the parts on its own devices
+            array = jax.make_array_from_callback(given.shape, target, given.__getitem__)
+    if array is given:
+        array = array.copy()
+    return DeviceValue(Memory(array, numbered(place)), tuple(data.shape), data.dtype)
 
 
 def filled(
     shape: tuple[int, ...], dtype: Any, value: Any, place: Any, where: Any = None
 ) -> DeviceValue:
-    """A new value whose elements are all the same."""
+    """A new value filled with a number."""
     jax = _platforms.jax()
     target = _platforms.target(place) if where is None else where
     with jax.enable_x64(True):
         fill = lambda: jax.numpy.full(shape, value, dtype, device=target)
-        found = _platforms.within_memory(fill, place)
-    return DeviceValue(Memory(found, numbered(place)), shape, dtype)
+        array = _platforms.within_memory(fill, place)
+    return DeviceValue(Memory(array, numbered(place)), shape, dtype)
 
 
-_places: dict[tuple[str, int], Any] = {}  # one object for each, which is compared sooner
+_places: dict[tuple[str, int], Any] = {}  # one object for each device: faster to compare
 
 
 def numbered(place: Any) -> Any:
-    """A device with its index, as tensors know it."""
+    """A device with an index, as ``Tensor.device`` returns it."""
     if place.index is not None or place._mesh is not None:
         return place
     key = (place.type, _platforms.current(place.type))
