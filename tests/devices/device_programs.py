@@ -599,5 +599,13 @@ def test_solvers_take_functions_that_compute_on_a_device() -> None:
         solution.sum().backward()
         assert weight.grad.device == weight.device
         found.append([solution.tolist(), weight.grad.tolist()])
+        # A tensor that requires no grad is a constant, and of a batch each entry is solved.
+        constant = torch.optimize.minimize(lambda y, f=distance: f(y, weight=1), start).x
+        assert not constant.requires_grad
+        rows = torch.stack([target, target * 4])
+        near = start + 1
+        solve = lambda v, x=near: torch.optimize.root(lambda y: (y.to(v.device) ** 2 - v).cpu(), x)
+        roots = torch.vmap(lambda v, solve=solve: solve(v).x)(rows)
+        np.testing.assert_allclose(roots.tolist(), rows.sqrt().tolist())
     assert max(map(abs, found[0][1])) > 0.05
     np.testing.assert_allclose(found[1], found[0], rtol=1e-6)
