@@ -1,12 +1,12 @@
 """Programs run by XLA, the compiler behind JAX.
 
-``_stages.py`` cuts a program into parts that XLA runs and parts that NumPy runs. ``_executable.py``
-makes a function of arrays of that. The other modules are the lowerings, by family: how each
-primitive operation of the table is said in JAX's words. JAX's differentiation is not used: a
-program contains its derivatives already.
+``_stages.py`` divides a program into parts that XLA runs and parts that NumPy runs.
+``_executable.py`` converts them to a function of arrays. The other modules contain the lowerings,
+by family: the implementation of each primitive operation in JAX. JAX's differentiation is not used,
+because a program already contains its derivatives.
 
-Only what is asked for by ``compile(f, backend="xla")`` imports JAX, and with it this package's
-other modules.
+JAX, and with it the other modules of this package, is imported only by
+``compile(f, backend="xla")`` or a tensor on a device.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ MODULES = (
 )  # fmt: skip
 
 
-# Composites that have a lowering of their own, with one for their derivative.
+# Composites with a lowering, and another one for their derivative.
 COMPOSITES = frozenset({"scaled_dot_product_attention"})
 
 
 def check_available() -> None:
-    """Say what to install if JAX is not there."""
+    """Raise an error that says what to install if JAX is missing."""
     import importlib.util
 
     if importlib.util.find_spec("jax") is None:
@@ -40,27 +40,27 @@ def check_available() -> None:
 
 
 def load() -> None:
-    """Import JAX and declare all lowerings."""
+    """Import JAX and all lowerings."""
     check_available()
     import jax
 
-    # What runs on the CPU is waited for anyway, and starts sooner in the thread that asks for it.
-    # Once JAX has started this has no effect.
+    # Programs on the CPU are waited for at once, and start sooner in the calling thread. The
+    # setting has no effect if JAX is already running.
     jax.config.update("jax_cpu_enable_async_dispatch", False)
     for name in MODULES:
         importlib.import_module(f"retrograd.compiler.xla._{name}")
 
 
 def function_on_device(program: Program) -> tuple[Callable[..., Any], set[Var]]:
-    """As ``function_of``, of values on a device, where its results stay."""
+    """Like ``function_of``, for values on a device. The results stay there."""
     load()
     result: tuple[Callable[..., Any], set[Var]] = Plug.devices().function_of(program)
     return result
 
 
 def function_of(program: Program) -> tuple[Callable[..., Any], set[Var]]:
-    """The program as a function of arrays that gives a tuple of arrays, run by XLA, and the inputs
-    whose memory it writes."""
+    """The program as a function of NumPy arrays, run by XLA, which returns a tuple of arrays; and
+    the set of inputs whose memory it writes."""
     load()
     module = importlib.import_module("retrograd.compiler.xla._executable")
     result: tuple[Callable[..., Any], set[Var]] = module.function_of(program)

@@ -1,8 +1,8 @@
 """Attention as one operation, and its derivative as one.
 
-On GPUs both are kernels of cuDNN, for operands of two bytes that have no mask but the causal one.
-JAX gives the second kernel only as the derivative of the first, and that is the one place where
-JAX is asked for a derivative. Elsewhere attention is products of matrices and a softmax.
+On GPUs, kernels of cuDNN compute both, for operands in half precision and without a mask other than
+the causal one. JAX provides the second kernel only as the derivative of the first; this is the only
+place where JAX differentiates. Otherwise attention is computed by matrix products and a softmax.
 """
 
 from __future__ import annotations
@@ -18,13 +18,12 @@ from jax import lax
 
 from retrograd.compiler.xla._table import lowering
 
-LARGEST_HEAD = 128  # that cuDNN has kernels for
-
+LARGEST_HEAD = 128  # the limit of cuDNN's kernels
 
 
 class _Tracing(threading.local):
-    """While a thread traces a program: the derivative of each fused call, by its operands, which
-    are kept."""
+    """While a thread traces a program, the derivative of each fused call, by the ids of its
+    operands, which are kept alive."""
 
     derivatives: dict[tuple[int, ...], tuple[tuple[Any, Any], Any]] | None = None
 
@@ -53,7 +52,7 @@ def is_fused(q: Any, k: Any, mask: Any) -> bool:
 
 
 def fused(q: Any, k: Any, v: Any, is_causal: bool, scale: float) -> tuple[Any, Any]:
-    """Attention by cuDNN's kernel, and the function that gives its derivatives."""
+    """Attention by cuDNN's kernel, and its vector-Jacobian product."""
 
     def call(q: Any, k: Any, v: Any) -> Any:
         heads_last = [jnp.swapaxes(x, 1, 2) for x in (q, k, v)]
@@ -74,7 +73,7 @@ def _attention(
     query: Any, key: Any, value: Any, attn_mask: Any, is_causal: bool, scale: float
 ) -> tuple[Any, Any]:
     weights, logarithm = _weights(query, key, attn_mask, is_causal, scale)
-    if is_fused(query, key, attn_mask):  # what is computed beside it is used by nobody
+    if is_fused(query, key, attn_mask):  # the weights are then unused, and XLA removes them
         return fused(query, key, value, is_causal, scale)[0], logarithm
     return _product(weights, _of_all_heads(value, query)), logarithm
 
@@ -103,7 +102,8 @@ def _attention_backward(
 
 
 def _weights(q: Any, k: Any, mask: Any, is_causal: bool, scale: float) -> tuple[Any, Any]:
-    """The weights of the values, and the logarithms of their sums: 0 where no key is allowed."""
+    """The weights of the values, and the logarithms of the sums of exponentials. Both are 0 where
+    all keys are masked."""
     scores = _product(q, _swapped(_of_all_heads(k, q))) * scale
     if mask is not None:
         scores = scores + mask
@@ -120,8 +120,8 @@ def _weights(q: Any, k: Any, mask: Any, is_causal: bool, scale: float) -> tuple[
 
 
 def _product(x: Any, y: Any) -> Any:
-    """A product of stacks of matrices. One that was widened from bfloat16 meets one that was not:
-    both are multiplied in two bytes, and added up in float32."""
+    """A batched matrix product. If one operand is bfloat16, so is the other, even if it was
+    converted to float32. Sums are accumulated in float32."""
     if jnp.bfloat16 in (x.dtype, y.dtype):
         x, y = x.astype(jnp.bfloat16), y.astype(jnp.bfloat16)
         return jnp.matmul(x, y, preferred_element_type=jnp.float32)
@@ -133,13 +133,13 @@ def _swapped(x: Any) -> Any:
 
 
 def _of_all_heads(x: Any, query: Any) -> Any:
-    """Keys or values for each head of the queries, of which several may share them."""
+    """Keys or values, repeated for the query heads that share them."""
     times = query.shape[1] // x.shape[1]
     return x if times == 1 else jnp.repeat(x, times, axis=1)
 
 
 def _over_heads(gradient: Any, x: Any) -> Any:
-    """The gradient of keys or values that several heads share."""
+    """A gradient, summed over the query heads that share keys or values."""
     rows, heads = gradient.shape[0], x.shape[1]
     if gradient.shape[1] == heads:
         return gradient

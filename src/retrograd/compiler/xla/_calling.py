@@ -1,11 +1,11 @@
 """The code around a call of XLA on a CPU, generated as one function per program.
 
-Each argument costs a call of XLA half a microsecond, and each result two, which is more than most
-operations on small arrays take. So small arguments of one dtype are slices of one array of XLA's,
-and small results are written to another. That one is donated, so that XLA uses the same memory in
-each call, which NumPy's arrays show; results are copied from there. Larger arguments are copied to
-memory of XLA's own, and larger results stay in the memory that XLA put them in, which nobody else
-has.
+Each argument of a call costs half a microsecond, and each result two, which is more than most
+operations on small arrays take. So small arguments of one dtype are slices of one XLA array, and
+small results are slices of another. The latter is donated, so that XLA uses the same memory in each
+call. NumPy views of that memory exist already, and results are copied from them. Larger arguments
+are copied to preallocated XLA arrays. Larger results stay in the memory that XLA allocated, which
+nothing else uses.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ from retrograd.compiler._program import Var
 from retrograd.compiler.xla._memory import Memory, Room, is_dense, memory_order, ordered, shown_at
 
 np = arrays.programs.numpy
-PACKED = 16384  # bytes of an argument or a result that shares an array of XLA's with others
-COPIED = 1 << 20  # bytes of an argument that is copied to memory of XLA in place of being converted
+PACKED = 16384  # the largest argument or result, in bytes, that shares an XLA array with others
+COPIED = 1 << 20  # the largest argument, in bytes, that is copied instead of converted by JAX
 
 
 class Pack:
-    """Small variables of one dtype, one after the other in an array of XLA's."""
+    """Small variables of one dtype, concatenated in one XLA array."""
 
     def __init__(self, variables: Sequence[Var], numbers: list[int]) -> None:
-        self.numbers = numbers  # of inputs or of outputs of the program
+        self.numbers = numbers  # the positions of inputs or of outputs of the program
         self.dtype = variables[numbers[0]].dtype
         sizes = [variables[i].nbytes // self.dtype.itemsize for i in numbers]
         self.ends: list[int] = np.cumsum(sizes).tolist()
@@ -41,7 +41,7 @@ class Pack:
         return jax.ShapeDtypeStruct(self.shape, self.dtype)
 
     def shown(self, array: Any, variables: Sequence[Var], strides: Callable[[Var], Any]) -> Any:
-        """NumPy's arrays that show the variables in an array of XLA's."""
+        """NumPy views of the variables in an XLA array."""
         memory = shown_at(array.unsafe_buffer_pointer(), self.shape, self.dtype)
         of = [variables[i] for i in self.numbers]
         return [np.ndarray(v.shape, v.dtype, memory, start * v.dtype.itemsize, strides(v))
@@ -49,7 +49,7 @@ class Pack:
 
 
 def packs_of(variables: Sequence[Var], fits: Callable[[Var], bool]) -> list[Pack]:
-    """Those of some variables that are small and fit, by dtype."""
+    """One pack for each dtype, of the variables that are small and fulfil a condition."""
     by_dtype: dict[Any, list[int]] = {}
     for i, v in enumerate(variables):
         if v.constant is None and 0 < v.nbytes <= PACKED and v.dtype.kind != "V" and fits(v):
@@ -58,20 +58,20 @@ def packs_of(variables: Sequence[Var], fits: Callable[[Var], bool]) -> list[Pack
 
 
 def strides_of(v: Var) -> tuple[int, ...] | None:
-    """The strides of an output: as the program has it, which other programs may have been made for,
-    or None for row by row."""
+    """The strides of an output in the program, which other programs may rely on; None for row-major
+    order."""
     return v.strides if is_dense(v) or memory_order(v) is not None else None
 
 
 def is_copied_as_it_is(v: Var) -> bool:
-    """Whether NumPy's copy of an output has its strides."""
+    """Whether a copy of an output by NumPy has the same strides."""
     strides = strides_of(v)
     shown = np.ndarray(v.shape, v.dtype, bytes(v.nbytes), 0, strides)
     return strides is None or shown.copy("K").strides == strides
 
 
 class Calling:
-    """The arguments and results of XLA's function for a program, which is ``part.program``."""
+    """The arguments and results of the XLA function of a program, ``part.program``."""
 
     def __init__(self, part: Any, on_cpu: bool) -> None:
         self.part = part
@@ -89,7 +89,8 @@ class Calling:
     # -- what XLA compiles -------------------------------------------------------------------------
 
     def compiled(self, options: Any) -> Callable[..., Any]:
-        """XLA's function. Unlike JAX's, it can be called whatever the settings of JAX are."""
+        """The XLA function. Unlike a JAX function, it does not depend on JAX's settings when it is
+        called."""
         shapes = [pack.struct() for pack in self.given]
         for i in self.alone:
             v = self.inputs[i]
@@ -97,7 +98,7 @@ class Calling:
         shapes += [jax.ShapeDtypeStruct(x.shape, x.dtype) for x in self.part.held]
         donated = tuple(range(len(shapes), len(shapes) + len(self.taken)))
         shapes += [pack.struct() for pack in self.taken]
-        # Not self.function itself, which JAX would take for the one that it has traced already.
+        # A new function each time, because JAX caches the trace of self.function.
         function = jax.jit(
             lambda *x: self.function(*x), keep_unused=True, donate_argnums=donated,
             compiler_options=options,
@@ -106,14 +107,14 @@ class Calling:
         return result
 
     def function(self, *values: Any) -> tuple[Any, ...]:
-        """From packs, inputs that are not packed, constants and the memory of results, to packs of
-        results and those that are not packed."""
+        """The program as a function of packed inputs, other inputs, constants and the memory of
+        packed results. It returns packed results and other results."""
         part = self.part
         inputs: list[Any] = [None] * len(self.inputs)
         for pack, x in zip(self.given, values, strict=False):
             for i, start, end in zip(pack.numbers, pack.starts, pack.ends, strict=True):
-                found = lax.slice(x, (start,), (end,)).reshape(self.inputs[i].shape)
-                inputs[i] = in_order(found, part.orders[i])
+                part_of = lax.slice(x, (start,), (end,)).reshape(self.inputs[i].shape)
+                inputs[i] = in_order(part_of, part.orders[i])
         rest = values[len(self.given) :]
         for i, x in zip(self.alone, rest, strict=False):
             inputs[i] = x
@@ -123,14 +124,14 @@ class Calling:
         for k, pack in enumerate(self.taken):
             for i, start in zip(pack.numbers, pack.starts, strict=True):
                 x = in_order(known[self.outputs[i]], memory_order(self.outputs[i]))
-                # In place, where a concatenation would be one loop that computes all of them.
+                # This writes in place. A concatenation would fuse all results into one loop.
                 packs[k] = lax.dynamic_update_slice(packs[k], x.reshape(-1), (start,))
         return (*packs, *part.results(known, self.kept), *trusted)
 
     # -- the function in straight lines ----------------------------------------------------------
 
     def caller(self, call: Callable[..., Any]) -> Callable[..., Any]:
-        """The function of NumPy's arrays that calls XLA's and gives a tuple of the outputs."""
+        """The function of NumPy arrays that calls the XLA function and returns a tuple."""
         part = self.part
         names: dict[str, Any] = {
             "Memory": Memory, "call": call, "held": part.held,
@@ -143,14 +144,14 @@ class Calling:
         donated = [f"r{k}" for k in range(len(self.taken))]
         shown = [f"y{i}" for pack in self.taken for i in pack.numbers]
         copies = [name for i in self.copied for name in (f"t{i}", f"b{i}")]
-        # Not "if rooms": another thread may take the last one in between.
+        # Not "if rooms": another thread may take the last element in between.
         lines = ["try: room = rooms.pop()", "except IndexError: room = new_room()"]
         if room := [*donated, *filled, *packs, *copies, *shown]:
             lines.append(f"{', '.join(room)}, addresses = room")
         lines += [f"s{i}[...] = x{i}" for pack in self.given for i in pack.numbers]
         for i in self.copied:
             other = f"t{i}[...] = x{i}"
-            if self.inputs[i].shape:  # numbers have no memory
+            if self.inputs[i].shape:  # NumPy scalars have no base
                 lines.append(f"if isinstance(x{i}.base, Memory): b{i} = x{i}.base.array")
                 other = f"else: {other}"
             lines.append(other)
@@ -162,24 +163,24 @@ class Calling:
         setting = "with enable_x64(True): " if len(self.copied) < len(self.alone) else ""
         lines.append(f"{setting}{target} = call({', '.join(args)})")
         if made:
-            lines.append(f"{made[0]}.block_until_ready()")  # and so are all others
+            lines.append(f"{made[0]}.block_until_ready()")  # all results are ready at once
         if donated:
-            found = "".join([f"{name}.unsafe_buffer_pointer(), " for name in donated])
+            pointers = "".join([f"{name}.unsafe_buffer_pointer(), " for name in donated])
             lines += [f"room[:{len(donated)}] = {', '.join(donated)},",
-                      f"if ({found}) != addresses:",
+                      f"if ({pointers}) != addresses:",
                       f"    {', '.join(shown)}, _ = room[{-len(shown) - 1}:] = "
                       f"show({', '.join(donated)})"]  # fmt: skip
         if part.in_doubt:
             lines.append(f"if not trusted: return run({parameters})")
         results = self.results(names)
-        lines += [f"found = ({results})", "rooms.append(room)", "return found"]
+        lines += [f"results = ({results})", "rooms.append(room)", "return results"]
         body = "\n    ".join(lines)
         exec(f"def caller({parameters}):\n    {body}\n", names)
         function: Callable[..., Any] = names["caller"]
         return function
 
     def handed(self, i: int) -> str:
-        """An argument that JAX makes an array of XLA's of."""
+        """The expression of an argument that JAX converts to an XLA array."""
         order = self.part.orders[i]
         x = f"x{i}" if order is None else f"x{i}.transpose({order})"
         if not self.on_cpu or not self.inputs[i].shape:
@@ -202,8 +203,7 @@ class Calling:
         return "".join([f"{texts[i]}, " for i in range(len(self.outputs))])
 
     def room(self) -> list[Any]:
-        """Memory of XLA for the arguments and small results of one call at a time, and NumPy's
-        arrays that show it."""
+        """XLA arrays for the arguments and small results of one call, and NumPy views of them."""
         with jax.enable_x64(True):
             taken = [jnp.zeros(pack.shape, pack.dtype) for pack in self.taken]
             given = [Room(pack.shape, pack.dtype, None) for pack in self.given]
@@ -217,7 +217,7 @@ class Calling:
         ]  # fmt: skip
 
     def shown(self, *taken: Any) -> list[Any]:
-        """NumPy's arrays that show small results, and the addresses of these."""
+        """NumPy views of small results, and the addresses of their packs."""
         results = [x for pack, array in zip(self.taken, taken, strict=True)
                    for x in pack.shown(array, self.outputs, strides_of)]  # fmt: skip
         return [*results, tuple([x.unsafe_buffer_pointer() for x in taken])]

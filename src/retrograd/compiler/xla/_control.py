@@ -1,5 +1,5 @@
-"""Lowerings of control flow. Conditions under which the lowerings inside give eager mode's answer
-are results of a branch or a body, too: all of them must hold."""
+"""Lowerings of control flow. A branch or body also returns whether all conditions stated by its
+lowerings hold (``_table.py:trust``)."""
 
 from __future__ import annotations
 
@@ -14,11 +14,12 @@ from retrograd.compiler.xla._table import aside, lowering, trust
 
 
 class _Function:
-    """A program in the words of JAX: its outputs, and whether they are to be trusted."""
+    """A program as a function of JAX arrays. It returns the outputs, and whether the conditions
+    stated by lowerings hold."""
 
     def __init__(self, program: Program) -> None:
         self.program = program
-        self.in_doubt = False  # whether lowerings inside have stated conditions
+        self.in_doubt = False  # whether its lowerings have stated conditions
 
     def __call__(self, *values: Any) -> tuple[Any, Any]:
         from retrograd.compiler.xla._executable import run_line
@@ -42,10 +43,10 @@ def _is_true(x: Any) -> Any:
 @lowering("branch")
 def _branch(pred: Any, *args: Any, line: Line) -> Any:
     yes, no = map(_Function, line.operation.programs)
-    found, holds = lax.cond(_is_true(pred), yes, no, *args)
+    outputs, holds = lax.cond(_is_true(pred), yes, no, *args)
     if yes.in_doubt or no.in_doubt:
         trust(holds)
-    return found
+    return outputs
 
 
 @lowering("while_loop")
@@ -57,18 +58,18 @@ def _while_loop(*args: Any, line: Line) -> Any:
     def is_going(state: Any) -> Any:
         values, holds = state
         (going,), sure = condition(*values, *rest)
-        return _is_true(going) & holds & sure  # in doubt it is run again anyway
+        return _is_true(going) & holds & sure  # if not, the program runs again on NumPy
 
     def step(state: Any) -> Any:
         values, holds = state
-        found, sure = body(*values, *rest)
-        return found, holds & sure
+        new, sure = body(*values, *rest)
+        return new, holds & sure
 
     start = tuple(map(jnp.asarray, args[: operation.carried]))
-    found, holds = lax.while_loop(is_going, step, (start, jnp.asarray(True)))
+    outputs, holds = lax.while_loop(is_going, step, (start, jnp.asarray(True)))
     if condition.in_doubt or body.in_doubt:
-        trust(holds & condition(*found, *rest)[1])
-    return found
+        trust(holds & condition(*outputs, *rest)[1])
+    return outputs
 
 
 @lowering("scan")
@@ -79,8 +80,8 @@ def _scan(*args: Any, line: Line) -> Any:
 
     def step(state: Any, slices: Any) -> Any:
         values, holds = state
-        found, sure = body(*values, *slices, *args[end:])
-        return (found[:start], holds & sure), found[start:]
+        outputs, sure = body(*values, *slices, *args[end:])
+        return (outputs[:start], holds & sure), outputs[start:]
 
     first = tuple(map(jnp.asarray, args[:start])), jnp.asarray(True)
     (values, holds), results = lax.scan(step, first, args[start:end], reverse=operation.reverse)

@@ -16,7 +16,7 @@ from retrograd.compiler.xla._table import lowering, lowerings, trust
 
 
 def _number(x: Any, like: Any) -> Any:
-    """A number that an array is combined with, as an element of its dtype. Integers wrap around."""
+    """A number in the dtype of the array that it is combined with. Integers wrap around."""
     if isinstance(x, int) and not isinstance(x, bool) and like.dtype.kind in "iu":
         bits = 8 * like.dtype.itemsize
         x &= (1 << bits) - 1
@@ -27,7 +27,7 @@ def _number(x: Any, like: Any) -> Any:
 
 
 def _wide(*values: Any) -> list[Any]:
-    """Truths as integers, which have a difference."""
+    """Values with bool converted to integers, which can be subtracted."""
     return [x.astype("int8") if x.dtype.kind == "b" else x for x in values]
 
 
@@ -36,7 +36,7 @@ def _divided(x: Any, y: Any) -> Any:
 
 
 def _whole_power(x: Any, y: Any) -> Any:
-    """Powers of integers by repeated squaring. JAX looks at six bits of an exponent only."""
+    """Powers of integers by repeated squaring. JAX uses only six bits of the exponent."""
     x = x.astype(jnp.promote_types(x.dtype, y.dtype))
 
     def squared(state: Any) -> Any:
@@ -55,7 +55,7 @@ def _power(x: Any, y: Any) -> Any:
         inverse = jnp.where(x == 1, 1, jnp.where(x == -1, 1 - 2 * (jnp.abs(y) % 2), 0))
         return jnp.where(y < 0, inverse, whole)
     result = jnp.power(x, y)
-    if result.dtype.kind == "c":  # of zero XLA takes the logarithm
+    if result.dtype.kind == "c":  # XLA computes it by a logarithm, which fails for zero
         result = jnp.where((x == 0) & (y.real > 0), 0, jnp.where(y == 0, 1, result))
     return result
 
@@ -133,7 +133,7 @@ def _of_floats(function: Any) -> Any:
 
 
 def _divisor(x: Any, y: Any) -> Any:
-    """What integers are divided by, which is an error if it is zero."""
+    """A divisor. If it is an integer, zero is an error, which NumPy raises."""
     y = jnp.asarray(_number(y, x))
     if x.dtype.kind in "iu" and y.dtype.kind in "iub":
         trust(y != 0)
@@ -152,7 +152,7 @@ def _floor_divide(x: Any, y: Any) -> Any:
     y = _divisor(x, y)
     if x.dtype.kind != "f":
         return jnp.floor_divide(x, y)
-    # As NumPy has it, by way of the remainder, which is exact.
+    # NumPy's algorithm, which uses the remainder, because that is exact.
     rest = jnp.fmod(x, y)
     quotient = (x - rest) / y
     quotient = jnp.where((rest != 0) & ((y < 0) != (rest < 0)), quotient - 1, quotient)
@@ -253,8 +253,8 @@ def _sgn(x: Any) -> Any:
 def _angle(x: Any) -> Any:
     if x.dtype.kind == "c":
         return jnp.arctan2(x.imag, x.real)
-    found = jnp.where(x < 0, math.pi, 0.0)
-    return jnp.where(jnp.isnan(x), x, found) if x.dtype.kind == "f" else found
+    result = jnp.where(x < 0, math.pi, 0.0)
+    return jnp.where(jnp.isnan(x), x, result) if x.dtype.kind == "f" else result
 
 
 def _copysign(x: Any, y: Any) -> Any:
@@ -386,13 +386,13 @@ lowerings(
 @lowering("to_dtype")
 def to_dtype(x: Any, dtype: Any) -> Any:
     if x.dtype.kind == "b" and dtype.kind in "fc":
-        # XLA takes a product with a truth that was converted for a choice, and gives 0 for what
-        # is NaN in NumPy. It does not do so if told of a choice.
+        # XLA rewrites the product with a converted bool as a selection, so that 0 * NaN is 0. It
+        # does not do so if the conversion itself is a selection.
         return jnp.where(x, jnp.ones((), dtype), jnp.zeros((), dtype))
     if x.dtype.kind == "c" and dtype.kind not in "cb":
         x = x.real
     if x.dtype.kind == "f" and dtype.kind in "iu" and dtype.itemsize < 8:
-        return x.astype("int64").astype(dtype)  # so that what does not fit wraps around
+        return x.astype("int64").astype(dtype)  # so that values out of range wrap around
     return x.astype(dtype)
 
 

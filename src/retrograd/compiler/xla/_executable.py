@@ -1,6 +1,6 @@
-"""Programs as functions that XLA runs: compiled once, for the shapes that they were traced with.
+"""Converts programs to functions that XLA runs, compiled once for the shapes that were traced.
 
-How arrays go in and come out is in ``_calling.py``. What the caller holds is never donated.
+``_calling.py`` passes arrays to XLA and back. Arrays of the caller are never donated.
 """
 
 from __future__ import annotations
@@ -29,22 +29,22 @@ from retrograd.compiler.xla._updates import UPDATE, Numbers, with_numbers
 from retrograd.ops._operation import TABLE, Operation
 
 np = arrays.programs.numpy
-MANY_LINES = 1000  # of a program that may take XLA's CPU compiler minutes
-SMALL = 2048  # bytes of results of a line
-LARGE = 1024  # elements: larger constants are arguments, as XLA would take long to compile them
+MANY_LINES = 1000  # XLA may take minutes to compile longer programs for the CPU
+SMALL = 2048  # the bytes of a line's results below which fusion gains little
+LARGE = 1024  # elements; larger constants are arguments, because XLA takes long to compile them
 
 
 def function_of(program: Program) -> tuple[Callable[..., Any], set[Var]]:
-    """The program as a function of arrays that gives a tuple of arrays, and the inputs whose memory
-    it writes."""
+    """The program as a function of arrays, which returns a tuple of arrays; and the set of inputs
+    whose memory it writes."""
     explain_host_lines(program)
     program = with_numbers(program)
-    found = Executable(program, stages_of(program, runs_on_host))
-    return found.in_lines(range(len(program.inputs))), found.written
+    executable = Executable(program, stages_of(program, runs_on_host))
+    return executable.in_lines(range(len(program.inputs))), executable.written
 
 
 def runs_on_host(line: Line) -> bool:
-    """Whether NumPy runs a line: it is no operation of the table, or one without a lowering."""
+    """Whether NumPy runs a line, because its operation is not in the table or has no lowering."""
     operation = line.operation
     if operation.name not in LOWERINGS:
         return True
@@ -55,7 +55,7 @@ def runs_on_host(line: Line) -> bool:
 
 
 def explain_host_lines(program: Program) -> None:
-    """Say once, by name, that operations of the program have no lowering."""
+    """Warn about operations of the program that have no lowering."""
     for line in program.lines:
         operation = line.operation
         if isinstance(operation, Control):
@@ -63,7 +63,7 @@ def explain_host_lines(program: Program) -> None:
                 explain_host_lines(inner)
         if line.effects or not isinstance(operation, Operation) or not runs_on_host(line):
             continue
-        reason = ON_HOST.get(operation.name, "XLA is not told what it does")
+        reason = ON_HOST.get(operation.name, "it has no lowering")
         warnings.warn(
             f"compile(backend=\"xla\"): {operation.name}() is computed by NumPy, between two parts "
             f"of the program that XLA computes: {reason}.", UserWarning, stacklevel=7,
@@ -71,7 +71,7 @@ def explain_host_lines(program: Program) -> None:
 
 
 class Executable:
-    """A function of arrays: the stages of a program one after the other."""
+    """A function of arrays that runs the stages of a program in order."""
 
     def __init__(self, program: Program, stages: Sequence[Stage]) -> None:
         number = {v: i for i, v in enumerate(program.inputs)}
@@ -98,16 +98,16 @@ class Executable:
         self.constants = [v.constant for v in program.outputs]
 
     def compiled(self, part: Program) -> Compiled:
-        """A part that XLA runs."""
+        """The function of a stage that XLA runs."""
         return Compiled(part)
 
     def on_host(self, function: Callable[..., Any]) -> Callable[..., Any]:
-        """A part that NumPy runs."""
+        """The function of a stage that NumPy runs."""
         return function
 
     def in_lines(self, inputs: Sequence[int]) -> Callable[..., Any]:
-        """The same as a function in straight lines of the values with these numbers: the inputs of
-        the program first."""
+        """This function as straight-line code. Its parameters are the values with the given
+        numbers, the inputs of the program first."""
         names: dict[str, Any] = {}
         lines = []
         for k, (function, taken, outputs) in enumerate(self.steps):
@@ -126,30 +126,31 @@ class Executable:
 
 
 class Compiled:
-    """A program without effects as one function, which XLA compiles when it is first called."""
+    """A program without effects as one function, which XLA compiles at the first call."""
 
-    lays_out = True  # whether results lie in memory as the program has them
+    lays_out = True  # whether results have the memory layout of the program's outputs
 
     def __init__(self, program: Program) -> None:
         self.program = program
         self.orders = [memory_order(v) for v in program.inputs]
         self.constants = [v for v in program.constants() if v.nbytes > LARGE * v.dtype.itemsize]
-        self.held: list[Any] = []  # these constants as XLA's arrays
+        self.held: list[Any] = []  # these constants as XLA arrays
         self.outputs: list[Output] = []
-        self.leading: list[Var] = []  # outputs that XLA is to give before all others
-        self.in_doubt = False  # whether XLA says if its answer is to be trusted
+        self.leading: list[Var] = []  # the first results of the XLA function
+        self.in_doubt = False  # whether the last result says if the results are valid
         self.call: Callable[..., Any] = self.first_call
         self.without_lowering = False
 
     def compile(self) -> Callable[..., Any]:
-        """The program as a function of NumPy's arrays."""
+        """The program as a function of NumPy arrays."""
         self.held = [jax.device_put(v.constant) for v in self.constants]
         calling = Calling(self, jax.default_backend() == "cpu")
         return calling.caller(calling.compiled(self.options()))
 
     def jitted(self, shapes: Sequence[Any], donated: tuple[int, ...] = ()) -> Callable[..., Any]:
-        """The program as JAX's function of JAX's arrays. It is traced now, for the errors."""
-        # Not self.trace itself, which JAX would take for the one that it has traced already.
+        """The program as a JAX function of JAX arrays. It is traced now, so that errors are raised
+        here."""
+        # A new function each time, because JAX caches the trace of self.trace.
         function = jax.jit(
             lambda *x: self.trace(*x), keep_unused=True, donate_argnums=donated,
             compiler_options=self.options(),
@@ -159,9 +160,10 @@ class Compiled:
         return result
 
     def options(self) -> dict[str, Any] | None:
-        """Options of XLA's compiler. In a long chain of operations on small arrays, such as a loop
-        over a hundred steps, each fused loop would compute much of the chain before it again: the
-        time to compile grows with the square of the length, and there is little to gain."""
+        """Options of XLA's compiler. Fusion is disabled for long chains of operations on small
+        arrays, such as a loop over a hundred steps. Each fused kernel would repeat much of the
+        chain before it, so the time to compile would grow with the square of the length, and there
+        is little to gain."""
         lines = self.rolled.lines
         if len(lines) < MANY_LINES or jax.default_backend() != "cpu":
             return None
@@ -170,21 +172,21 @@ class Compiled:
 
     @functools.cached_property
     def rolled(self) -> Program:
-        """The program as XLA gets to see it: on a CPU, with loops in place of repeated lines. On
-        a GPU each step of a loop waits for the one before, and lines that do not depend on each
-        other run side by side."""
+        """The program that is lowered to XLA. For the CPU, repeated lines are replaced by loops.
+        For a GPU they are not, because each step of a loop waits for the previous one, and
+        independent lines could run concurrently."""
         if len(self.program.lines) < LEAST_LINES or jax.default_backend() != "cpu":
             return self.program
         return rolled(self.program, (*self.program.outputs, *self.leading))
 
     def trace(self, *values: Any) -> tuple[Any, ...]:
-        """The program in the words of JAX, for values that stand for its inputs."""
+        """Run the program on JAX's tracers."""
         known, trusted = self.evaluated(values)
         return (*self.results(known, self.program.outputs), *trusted)
 
     def evaluated(self, values: Sequence[Any]) -> tuple[dict[Var, Any], list[Any]]:
-        """The values of all variables in the words of JAX, and, if that is not certain, whether
-        they are to be trusted."""
+        """The JAX values of all variables, and a list: empty, or with a bool that says whether all
+        conditions stated by lowerings hold."""
         program = self.rolled
         known: dict[Var, Any] = {}
         for v, order, x in zip(program.inputs, self.orders, values, strict=False):
@@ -201,11 +203,12 @@ class Compiled:
         return known, trusted
 
     def results(self, known: dict[Var, Any], outputs: Sequence[Var]) -> list[Any]:
-        """What XLA is to give for some outputs, and in ``self.outputs`` what is made of that."""
+        """The results of the XLA function for some outputs. ``self.outputs`` describes how outputs
+        are obtained from them."""
         inputs = {id(known[v]): i for i, v in enumerate(self.program.inputs)}
-        found = {id(known[v]): known[v] for v in (*self.leading, *outputs)
-                 if id(known[v]) not in inputs}  # fmt: skip
-        positions = {key: i for i, key in enumerate(found)}
+        computed = {id(known[v]): known[v] for v in (*self.leading, *outputs)
+                    if id(known[v]) not in inputs}  # fmt: skip
+        positions = {key: i for i, key in enumerate(computed)}
         self.outputs = []
         met: set[int] = set()
         for v in outputs:
@@ -215,23 +218,23 @@ class Compiled:
                 continue
             self.outputs.append(Output(positions[key], False, key in met, v))
             met.add(key)
-        results = list(found.values())
+        results = list(computed.values())
         for output in self.outputs:
             if self.lays_out and not output.copied:
                 results[output.position] = in_order(results[output.position], output.order)
         return results
 
     def explain(self, error: NotImplementedError) -> None:
-        """Say that NumPy runs the program, and why."""
+        """Warn that NumPy runs the program, and why."""
         self.without_lowering = True
         warnings.warn(
-            f"compile(backend=\"xla\"): {self.program.name}() is run by NumPy, because XLA has "
-            f"nothing for {error}.", UserWarning, stacklevel=6,
+            f"compile(backend=\"xla\"): {self.program.name}() is run by NumPy, because XLA does "
+            f"not support {error}.", UserWarning, stacklevel=6,
         )  # fmt: skip
 
     def __call__(self, *values: Any) -> tuple[Any, ...]:
-        found: tuple[Any, ...] = self.call(*values)
-        return found
+        results: tuple[Any, ...] = self.call(*values)
+        return results
 
     def first_call(self, *values: Any) -> tuple[Any, ...]:
         """Compile the program, and call it."""
@@ -245,7 +248,7 @@ class Compiled:
 
 
 class Variants:
-    """A program that updates parameters, compiled for each signature of its numbers that is met."""
+    """A program that updates parameters, compiled separately for each signature of its numbers."""
 
     def __init__(
         self, compiled: Callable[[Program], Compiled], program: Program, update: Line
@@ -258,16 +261,16 @@ class Variants:
 
     def __call__(self, *values: Any) -> tuple[Any, ...]:
         chosen = int(values[self.choosing][0])
-        found = self.variants.get(chosen)
-        if found is None:
+        variant = self.variants.get(chosen)
+        if variant is None:
             self.numbers.choose(chosen)
-            found = self.variants[chosen] = self.compiled(self.program)
-        return found(*values)
+            variant = self.variants[chosen] = self.compiled(self.program)
+        return variant(*values)
 
 
 class Output:
-    """An output of a program: the input that it is, or its position among what XLA gives. If others
-    have the same, it is copied."""
+    """An output of a program: the position of an input, or of a result of XLA. If several outputs
+    are the same result, all but the first are copied."""
 
     __slots__ = ("block", "copied", "dtype", "is_input", "order", "position", "shape", "strides")
 
@@ -276,30 +279,30 @@ class Output:
         self.is_input = is_input
         self.copied = copied
         self.dtype = v.dtype
-        self.shape = v.shape  # which JAX's arrays take a while to say
+        self.shape = v.shape  # stored, because the attribute of a JAX array is slow
         self.block = block_of(v.nbytes)
         self.order = memory_order(v)
         self.strides = strides_of(v)
 
     def converted(self, array: Any) -> Any:
-        """What XLA computed as an array of NumPy's, in memory of its own."""
-        found = np.array(array)
-        return found[()] if self.order is None else found.transpose(inverse(self.order))
+        """A copy of an XLA array as a NumPy array."""
+        copy = np.array(array)
+        return copy[()] if self.order is None else copy.transpose(inverse(self.order))
 
     def taken_over(self, array: Any) -> Any:
-        """The same value in XLA's memory, which nothing else refers to."""
+        """A NumPy array in the memory of an XLA array that nothing else refers to."""
         if 0 in self.shape or (self.copied and self.shape):
             return self.converted(array)
         block = self.block.from_address(array.unsafe_buffer_pointer())
-        if not self.shape:  # which JAX itself takes a while to give
+        if not self.shape:  # faster than JAX's conversion
             return np.ndarray((), self.dtype, block)[()]
         block.array = array
         return np.ndarray(self.shape, self.dtype, block, 0, self.strides)
 
 
 def run_line(line: Line, known: dict[Var, Any], narrow: Narrow | None = None) -> None:
-    """Compute the outputs of a line, as they are declared, or rounded to bfloat16 if that is all
-    that is asked for."""
+    """Compute the outputs of a line, in their dtypes, or in bfloat16 if they are only used after
+    rounding to it."""
 
     def value(v: Var) -> Any:
         if narrow is not None and line.operation.name in PRODUCTS:
@@ -308,7 +311,7 @@ def run_line(line: Line, known: dict[Var, Any], narrow: Narrow | None = None) ->
 
     args = [_as_jax(mapped(x, value)) for x in line.args]
     if args and type(args[0]) in (bool, int, float, complex):
-        args[0] = jnp.asarray(args[0])  # which takes the dtype of what it is combined with
+        args[0] = jnp.asarray(args[0])  # weakly typed: adopts the dtype of the other operand
     options = {name: mapped(x, value) for name, x in line.options.items()}
     if line.operation.name not in BIT_BY_BIT:
         args = [_widened(x) for x in args]
@@ -325,7 +328,7 @@ def run_line(line: Line, known: dict[Var, Any], narrow: Narrow | None = None) ->
         known[v] = y
 
 
-# Operations that half precision must not be widened for.
+# Operations whose half-precision operands must not be converted to float32.
 BIT_BY_BIT = frozenset({
     "nextafter", "view_dtype", "nan_to_num", "put", "in_layout_of", "in_rows", "branch",
     "while_loop", "scan", UPDATE,
@@ -333,7 +336,7 @@ BIT_BY_BIT = frozenset({
 
 
 def _widened(x: Any) -> Any:
-    """Half precision as single: NumPy computes in it, and rounds results only."""
+    """float16 as float32: NumPy computes in float32, and rounds only the results."""
     if type(x) in (list, tuple):
         return type(x)([_widened(part) for part in x])
     return x.astype("float32") if getattr(x, "dtype", None) == np.float16 else x

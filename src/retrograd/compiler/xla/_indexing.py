@@ -37,18 +37,18 @@ def _is_mask(x: Any) -> bool:
 
 
 def _index(where: Any) -> Any:
-    """An index without masks, which are constants: the numbers of what they let through."""
-    found: list[Any] = []
+    """An index with masks, which must be constants, replaced by the indices of true elements."""
+    indices: list[Any] = []
     for item in where:
         if _is_mask(item):
             if not isinstance(item, np.ndarray | np.generic):
                 raise NotImplementedError("an index with a mask that is not a constant")
             if not np.ndim(item):
-                raise NotImplementedError("an index with a single truth")
-            found += np.nonzero(item)
+                raise NotImplementedError("an index with a single bool")
+            indices += np.nonzero(item)
         else:
-            found.append(item)
-    return tuple(found)
+            indices.append(item)
+    return tuple(indices)
 
 
 def _is_inside(index: Any, size: int) -> Any:
@@ -56,7 +56,7 @@ def _is_inside(index: Any, size: int) -> Any:
 
 
 def _expect_inside(where: Any, shape: tuple[int, ...]) -> None:
-    """Expect the numbers of an index to be those of elements."""
+    """Require all indices to be in range."""
     d = 0
     for item in where:
         if hasattr(item, "dtype") and not _is_mask(item):
@@ -77,7 +77,8 @@ def _index_add_zeros(x: Any, shape: Any, where: Any) -> Any:
 
 
 def _adding(x: Any) -> str:
-    """How values are added at indices: the sum of two truth values is true if one of them is."""
+    """The name of the method of ``x.at[index]`` that adds values. The sum of bools is their
+    maximum."""
     return "max" if x.dtype == bool else "add"
 
 
@@ -88,13 +89,13 @@ def _index_put(x: Any, values: Any, where: Any, accumulate: bool) -> Any:
         return _put_masked(x, values, jnp.asarray(where[0]), accumulate)
     _expect_inside(where, x.shape)
     target = x[_index(where)].ndim
-    values = values.reshape(values.shape[max(values.ndim - target, 0) :])  # sizes 1 in front
+    values = values.reshape(values.shape[max(values.ndim - target, 0) :])  # drop leading sizes 1
     place = x.at[_index(where)]
     return getattr(place, _adding(x))(values) if accumulate else place.set(values)
 
 
 def _put_masked(x: Any, values: Any, mask: Any, accumulate: bool) -> Any:
-    """Values over the elements that a mask lets through: one for all, or one for each in turn."""
+    """Write values where a mask is true: the same one everywhere, or consecutive ones."""
     wide = mask.reshape(mask.shape + (1,) * (x.ndim - mask.ndim))
     rest = x.shape[mask.ndim :]
     if values.ndim > len(rest) and values.shape[0] != 1:
@@ -123,12 +124,12 @@ lowerings(in_layout_of=lambda x, like: x, in_rows=lambda x: x)
 
 
 def _along(index: Any, dim: int) -> Any:
-    """The index of elements whose number along ``dim`` is given."""
-    found: list[Any] = []
+    """The index of all dimensions, given indices along ``dim``."""
+    result: list[Any] = []
     for d, size in enumerate(index.shape):
         line = jnp.arange(size).reshape(-1, *(1,) * (index.ndim - d - 1))
-        found.append(index if d == dim else line)
-    return tuple(found)
+        result.append(index if d == dim else line)
+    return tuple(result)
 
 
 def _at_least_1d(x: Any) -> Any:
@@ -168,9 +169,9 @@ def _scatter_zeros(x: Any, shape: Any, dim: int, indices: Any) -> Any:
 
 
 def _one_in_each_row(x: Any, shape: tuple[int, ...], dim: int, index: Any) -> Any:
-    """Scatter one element into each row of zeros, as the gradient of a cross entropy does, by a
-    comparison that XLA fuses into what uses it: a scatter would write all of the zeros to memory,
-    and read them again."""
+    """Scatter one element into each row of zeros, as in the gradient of a cross entropy. This is
+    done by a comparison, which XLA fuses with the operation that uses the result. A scatter would
+    write all zeros to memory and read them again."""
     expect(lambda: jnp.all((index >= 0) & (index < shape[dim])))
     positions = lax.broadcasted_iota("int32", shape, dim % len(shape))
     return jnp.where(positions == index.astype("int32"), x, jnp.zeros((), x.dtype))
@@ -244,17 +245,17 @@ def _searchsorted(bounds: Any, values: Any, right: bool, dtype: Any) -> Any:
         return jnp.searchsorted(bounds, values, side)
     rows = bounds.reshape(-1, bounds.shape[-1])
     wanted = values.reshape(len(rows), -1)
-    found = jax.vmap(lambda b, v: jnp.searchsorted(b, v, side))(rows, wanted)
-    return found.reshape(values.shape)
+    positions = jax.vmap(lambda b, v: jnp.searchsorted(b, v, side))(rows, wanted)
+    return positions.reshape(values.shape)
 
 
 @lowering("unravel_index")
 def _unravel(x: Any, shape: Any) -> Any:
-    found: list[Any] = []
+    indices: list[Any] = []
     for size in reversed(shape):
-        x, place = jnp.divmod(x, size)
-        found.append(place)
-    return tuple(reversed(found))
+        x, index = jnp.divmod(x, size)
+        indices.append(index)
+    return tuple(reversed(indices))
 
 
 @lowering("one_hot")
@@ -286,8 +287,8 @@ def _histogram(x: Any, weight: Any, edges: Any, density: bool) -> tuple[Any, Any
     places = jnp.minimum(jnp.searchsorted(edges, values, "right") - 1, bins - 1)
     places = jnp.where(inside, places, bins)
     weight = jnp.ones(values.shape, x.dtype) if weight is None else weight.reshape(-1)
-    found = jnp.zeros(bins + 1, x.dtype).at[places].add(weight.astype(x.dtype))[:bins]
-    return found / (jnp.sum(found) * jnp.diff(edges)) if density else found, edges
+    counts = jnp.zeros(bins + 1, x.dtype).at[places].add(weight.astype(x.dtype))[:bins]
+    return counts / (jnp.sum(counts) * jnp.diff(edges)) if density else counts, edges
 
 
 def _histogramdd(x: Any, weight: Any, edges: Any, density: bool) -> Any:
@@ -315,7 +316,7 @@ def _histogramdd(x: Any, weight: Any, edges: Any, density: bool) -> Any:
 def _nonzero_static(x: Any, size: int, fill_value: int) -> Any:
     if x.ndim == 0:  # one row without columns for each element that is not zero
         return jnp.zeros((size, 0), "int64")
-    if not x.size:  # which JAX fills with zeros
+    if not x.size:  # JAX would return zeros instead of the fill value
         return jnp.full((size, x.ndim), fill_value, "int64")
     columns = jnp.nonzero(x, size=size, fill_value=fill_value)
     return jnp.stack(columns, axis=1).astype("int64")
@@ -347,8 +348,8 @@ def _look_up(weight: Any, indices: Any, **options: Any) -> Any:
 
 
 def _is_padding(indices: Any, padding_idx: Any) -> Any:
-    """Whether indices are those of the padding; None if there is none. Of a batch of tables, each
-    with a padding, the number of their rows is given too."""
+    """Whether indices are equal to the padding index; None if there is no padding. For a batch of
+    tables, ``padding_idx`` is a pair with the number of rows of a table."""
     if padding_idx == -1:
         return None
     if isinstance(padding_idx, tuple):
@@ -379,7 +380,7 @@ def _bag(
     count = starts.shape[0]
     bags = jnp.searchsorted(starts, jnp.arange(indices.size), "right") - 1
     padding = _is_padding(indices, padding_idx)
-    # What is left out goes to a bag of its own, behind the others.
+    # Padding is put in an additional bag, after the others.
     members = bags if padding is None else jnp.where(padding, count, bags)
     sizes = jnp.zeros(count + 1, "int64").at[members].add(1)[:count]
     _expect_inside((indices,), weight.shape)
@@ -396,8 +397,8 @@ def _bag(
 
 
 def _bag_maxima(rows: Any, indices: Any, members: Any, count: int) -> tuple[Any, Any]:
-    """The largest elements of each bag, and the indices that they come from. NaN counts where it
-    comes first in its bag, as in PyTorch."""
+    """The maxima of each bag, and their indices. As in PyTorch, the maximum is NaN only if the
+    first element of the bag is."""
     total, width = rows.shape
     if not total:
         return jnp.zeros((count, width), rows.dtype), jnp.zeros((count, width), indices.dtype)

@@ -15,9 +15,9 @@ from retrograd.compiler.xla._table import lowering, on_host, trust
 
 PRECISE = lax.Precision.HIGHEST
 
-on_host("its algorithms are those of LAPACK's drivers, which XLA has not",
+on_host("XLA does not provide LAPACK's drivers",
         "linalg_lstsq", "linalg_ldl_factor_ex", "linalg_ldl_solve")  # fmt: skip
-on_host("XLA gives no reflectors", "geqrf")
+on_host("XLA does not return Householder reflectors", "geqrf")
 
 
 def _matmul(x: Any, y: Any) -> Any:
@@ -54,9 +54,9 @@ def _solve_triangular(
 @lowering("linalg_cholesky_ex")
 def _cholesky(x: Any, upper: bool = False) -> tuple[Any, Any]:
     lower = _adjoint(x) if upper else x
-    found = linalg.cholesky(lower, symmetrize_input=False)
-    trust(jnp.isfinite(found))
-    return _adjoint(found) if upper else found, jnp.zeros(x.shape[:-2], "int32")
+    factor = linalg.cholesky(lower, symmetrize_input=False)
+    trust(jnp.isfinite(factor))
+    return _adjoint(factor) if upper else factor, jnp.zeros(x.shape[:-2], "int32")
 
 
 @lowering("cholesky_solve")
@@ -72,8 +72,8 @@ def _cholesky_solve(b: Any, factor: Any, upper: bool = False) -> Any:
 
 
 def _lu(x: Any) -> tuple[Any, Any, Any]:
-    """Both factors in one matrix, the rows exchanged (counted from 1), and the first zero on the
-    diagonal (0 for none)."""
+    """Both LU factors in one matrix, the pivots (from 1), and the position of the first zero on the
+    diagonal (from 1; 0 if there is none)."""
     if not x.size:
         size = min(x.shape[-2:])
         zeros = jnp.zeros(x.shape[:-2], "int32")
@@ -91,7 +91,7 @@ def _lu_factor(A: Any, pivot: bool = True) -> tuple[Any, Any, Any]:  # noqa: N80
 
 
 def _order(pivots: Any, rows: int) -> Any:
-    """Where each row of A = P L U goes."""
+    """The permutation of rows in A = P L U: for each row of A, its row in L U."""
     if not pivots.size:
         return jnp.broadcast_to(jnp.arange(rows), (*pivots.shape[:-1], rows))
     order = linalg.lu_pivots_to_permutation(pivots.astype("int32") - 1, rows)
@@ -127,11 +127,12 @@ def _solve(A: Any, B: Any, left: bool = True) -> Any:  # noqa: N803
     vector = B.ndim == 1 or (B.ndim == A.ndim - 1 and B.shape == A.shape[:-1])
     right = B[..., None] if vector else B
     if left:
-        found = _lu_solve(lu, pivots, right)
+        solution = _lu_solve(lu, pivots, right)
     else:
         turned, exchanges, _ = _lu(jnp.swapaxes(A, -2, -1))
-        found = jnp.swapaxes(_lu_solve(turned, exchanges, jnp.swapaxes(right, -2, -1)), -2, -1)
-    return (found[..., 0] if vector else found), lu, pivots, info
+        transposed = _lu_solve(turned, exchanges, jnp.swapaxes(right, -2, -1))
+        solution = jnp.swapaxes(transposed, -2, -1)
+    return (solution[..., 0] if vector else solution), lu, pivots, info
 
 
 @lowering("linalg_inv_ex")
@@ -167,7 +168,7 @@ def _slogdet(A: Any) -> Any:  # noqa: N803
 
 
 def _turned(u: Any, vh: Any) -> Any:
-    """The determinant of the rotations of a singular value decomposition."""
+    """The determinant of both orthogonal factors of a singular value decomposition."""
     return (_det(u)[0] * _det(vh)[0])[..., None, None]
 
 

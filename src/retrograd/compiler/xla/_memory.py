@@ -1,4 +1,4 @@
-"""Memory shared between XLA and NumPy arrays, and the order of its dimensions."""
+"""Memory that XLA and NumPy arrays share, and the order of its dimensions."""
 
 from __future__ import annotations
 
@@ -15,16 +15,18 @@ np = arrays.programs.numpy
 
 
 class Memory:
-    """Memory of XLA, which NumPy's arrays show: the ``base`` of these."""
+    """Memory of an XLA array: the ``base`` of the NumPy arrays that are views of it."""
 
-    array: Any  # XLA's, which lives as long
+    array: Any  # the XLA array, kept alive
 
 
 class Room:
-    """Memory of XLA for an argument. Making an array of XLA of one of NumPy takes longer than most
-    programs on small arrays, and XLA copies what does not begin at a multiple of 64 bytes anyway.
-    ``array`` is written between two calls, which XLA does not expect of its arrays, so nothing but
-    a call that is waited for may get to see it."""
+    """A preallocated XLA array for an argument, and a NumPy view of it.
+
+    Converting a NumPy array to an XLA array takes longer than most programs on small arrays, and
+    XLA copies memory that is not aligned to 64 bytes anyway. ``array`` is overwritten between calls
+    although XLA's arrays are immutable. Therefore it is only passed to calls that are waited for.
+    """
 
     __slots__ = ("array", "shown")
 
@@ -35,19 +37,19 @@ class Room:
 
 
 def shown_at(address: int, shape: tuple[int, ...], dtype: Any) -> Any:
-    """An array of NumPy that shows memory, which somebody else has to keep."""
+    """A NumPy array at an address. The caller has to keep the memory alive."""
     size = dtype.itemsize * int(np.prod(shape, dtype=int))
     return np.ndarray(shape, dtype, block_of(size).from_address(address))
 
 
 @functools.cache
 def block_of(size: int) -> Any:
-    """The type of so many bytes of such memory."""
+    """The type of a block of memory with the given number of bytes."""
     return type("Block", (ctypes.c_char * size, Memory), {})
 
 
 def is_dense(v: Var) -> bool:
-    """Whether a variable is laid out row by row and fills its memory."""
+    """Whether a variable is contiguous in row-major order."""
     reach = int(v.dtype.itemsize)
     for size, step in zip(reversed(v.shape), reversed(v.strides), strict=True):
         if size != 1 and step != reach:
@@ -57,8 +59,8 @@ def is_dense(v: Var) -> bool:
 
 
 def memory_order(v: Var) -> tuple[int, ...] | None:
-    """The order of dimensions that a variable lies in memory by, from the longest steps to the
-    shortest, if it fills its memory and is not laid out row by row. None otherwise."""
+    """The dimensions of a variable by decreasing stride, if it is dense but not in row-major order.
+    None otherwise."""
     sizes = [(step, size) for step, size in zip(v.strides, v.shape, strict=True) if size != 1]
     if 0 in v.shape or any(step <= 0 for step, _ in sizes):
         return None

@@ -1,9 +1,9 @@
 """Products of matrices in bfloat16.
 
-A program says what eager mode does: operands are converted to float32, multiplied, and the result
-is rounded. Processors for matrices do all of that at once, from operands of two bytes to results of
-two bytes. So products get the operands as they were before they were converted, and give a rounded
-result at once if nothing but its rounding is asked for. The sums are in float32 all the same.
+In a program, as in eager mode, operands are converted to float32 and multiplied, and the result is
+rounded. Matrix units of processors do all of that in one instruction on bfloat16 operands. So
+products get the operands before conversion, and return bfloat16 if only the rounded result is used.
+Sums are accumulated in float32 in either case.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import jax.numpy as jnp
 from retrograd.compiler._program import Line, Program, Var
 from retrograd.compiler.xla._table import lowered
 
-# Of these, products whose lowering takes ``rounded``: whether to give bfloat16.
+# Products whose lowering has the option ``rounded``: whether to return bfloat16.
 ROUNDING = frozenset({"mm", "bmm", "mv", "dot"})
 PRODUCTS = ROUNDING | {
     "scaled_dot_product_attention", "scaled_dot_product_attention_backward",
@@ -23,7 +23,7 @@ PRODUCTS = ROUNDING | {
 
 
 class Narrow:
-    """Where the values of a program are in bfloat16, or might as well be."""
+    """Determines which values of a program can be represented in bfloat16."""
 
     def __init__(self, program: Program, known: dict[Var, Any]) -> None:
         self.known = known
@@ -37,7 +37,7 @@ class Narrow:
         self.any = any(v.dtype.kind == "V" for v in self.made_by)
 
     def operand(self, v: Var) -> Any:
-        """The value of a variable: in bfloat16, if it was converted from that."""
+        """The value of a variable, in bfloat16 if it was converted from bfloat16."""
         path = []
         at = v
         while at not in self.values:
@@ -54,13 +54,13 @@ class Narrow:
                 break
             if not line.operation.view:
                 return self.known.get(v, v.constant)
-        for line in reversed(path):  # the views that were taken of it
+        for line in reversed(path):  # the views in between
             value = self.values[line.inputs[0]]
             self.values[line.outputs[0]] = lowered(line, [value], line.options)[0]
         return self.values[v]
 
     def is_rounded(self, v: Var) -> bool:
-        """Whether nothing but the value of a variable rounded to bfloat16 is used."""
+        """Whether a variable is only used after rounding to bfloat16."""
         left = [v]
         while left:
             v = left.pop()
@@ -75,8 +75,8 @@ class Narrow:
         return True
 
     def rounds(self, line: Line) -> list[bool]:
-        """For each result of a line, whether it is given in bfloat16: of a product, and of a view
-        of such a result."""
+        """For each result of a line, whether it is represented in bfloat16. This applies to
+        products and to views of their results."""
         if line.operation.name in PRODUCTS:
             return [self.is_rounded(v) for v in line.outputs]
         source = self.known.get(line.inputs[0]) if line.operation.view and line.inputs else None

@@ -1,5 +1,4 @@
-"""Lowerings of convolution, of maps along the dimensions of images, and of the loss of sequences
-that are not aligned."""
+"""Lowerings of convolution, resizing of images, sampling of pixels and the CTC loss."""
 
 from __future__ import annotations
 
@@ -36,7 +35,7 @@ def _correlation(
             dimension_numbers=_letters(n), feature_group_count=groups,
             precision=lax.Precision.HIGHEST,
         )  # fmt: skip
-    # Its transpose: the kernel turned round, and the strides between the elements of the images.
+    # The transpose: a correlation with the flipped kernel, and with images dilated by the strides.
     channels, per_group = weight.shape[:2]
     kernel = weight.shape[2:]
     turned = weight.reshape(groups, channels // groups, per_group, *kernel)
@@ -57,8 +56,8 @@ def _correlation(
 def _convolution_weight(
     x: Any, grad: Any, kernel: Any, stride: Any, padding: Any, dilation: Any, groups: int
 ) -> Any:
-    """For each element of the kernel, products of the images with the gradient moved by it: a
-    correlation with channels as images, and images as channels."""
+    """The gradient of the kernel: a correlation of the images with the gradient of the result, in
+    which batch and channels exchange their roles."""
     n = len(kernel)
     sizes, counts = x.shape[2:], grad.shape[2:]
     sides = []
@@ -67,18 +66,18 @@ def _convolution_weight(
     ):
         reach = s * (count - 1) + d * (k - 1) + 1
         sides.append((p, reach - size - p))
-    found = lax.conv_general_dilated(
+    result = lax.conv_general_dilated(
         jnp.swapaxes(x, 0, 1), jnp.swapaxes(grad, 0, 1), dilation, sides, rhs_dilation=stride,
         dimension_numbers=_letters(n), batch_group_count=groups, precision=lax.Precision.HIGHEST,
     )  # fmt: skip
-    return jnp.swapaxes(found, 0, 1)
+    return jnp.swapaxes(result, 0, 1)
 
 
 # -- maps along dimensions -------------------------------------------------------------------
 
 
 def _along(x: Any, map: Any, axis: int) -> Any:
-    """A map along an axis, which is counted from the end."""
+    """Apply a linear map, such as an interpolation, along an axis counted from the end."""
     if map.picks and map.used.all():
         return jnp.take(x, jnp.asarray(map.indices[:, 0]), axis)
     dense = map.size <= 64 * map.indices.shape[1] and x.dtype.kind != "i"
@@ -157,8 +156,8 @@ def _pick_pixels(x: Any, indices: Any, inside: Any, sizes: Any) -> Any:
     where = jnp.broadcast_to(indices[:, None], (count, channels, indices.shape[1]))
     if not where.size:
         return jnp.zeros(where.shape, x.dtype)
-    found = jnp.take_along_axis(flat, where, 2)
-    return jnp.where(inside[:, None], found, 0)
+    pixels = jnp.take_along_axis(flat, where, 2)
+    return jnp.where(inside[:, None], pixels, 0)
 
 
 @lowering("add_pixels")
@@ -186,11 +185,11 @@ def _affine_gradient(x: Any, size: Any, align_corners: bool) -> Any:
     return jnp.matmul(jnp.swapaxes(rows, 1, 2), jnp.asarray(base), precision="highest")
 
 
-# -- sequences without an alignment ----------------------------------------------------------
+# -- the CTC loss ----------------------------------------------------------------------------
 
 
 class _Layout:
-    """Labels of sequences with blanks between them, and where one may go on to."""
+    """The labels of sequences with blanks between them, and the allowed transitions."""
 
     def __init__(self, log_probs: Any, targets: Any, lengths: Any, blank: int) -> None:
         lengths = np.asarray(lengths, np.int64)
@@ -209,13 +208,13 @@ class _Layout:
         self.skips = skips.at[:, 3::2].set(jnp.where(differs, 0, -jnp.inf))
         self.ends = 2 * lengths
         frames = jnp.broadcast_to(self.labels, (log_probs.shape[0], *labels.shape))
-        found = jnp.take_along_axis(log_probs, frames, 2)
+        emitted = jnp.take_along_axis(log_probs, frames, 2)
         beyond = np.arange(labels.shape[1]) > self.ends[:, None]
-        self.emitted = jnp.where(beyond, -jnp.inf, found)
+        self.emitted = jnp.where(beyond, -jnp.inf, emitted)
 
 
 def _moved(x: Any, by: int) -> Any:
-    """``x`` with its columns moved, and nothing in their place."""
+    """``x`` with its columns shifted, filled up with log-probabilities of zero."""
     empty = jnp.full((x.shape[0], min(abs(by), x.shape[1])), -jnp.inf, x.dtype)
     if by > 0:
         return jnp.concatenate([empty, x[:, : max(x.shape[1] - by, 0)]], 1)

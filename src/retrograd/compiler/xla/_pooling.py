@@ -1,4 +1,4 @@
-"""Lowerings of pooling, of windows of images, and of distances between all rows."""
+"""Lowerings of pooling, of windows of images, and of pairwise distances."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ np = arrays.programs.numpy
 
 
 def _padded(x: Any, before: Any, reach: Any, value: Any) -> Any:
-    """The last dimensions of ``x`` in a frame of which so much lies before it; what lies behind
-    the frame is cut off."""
+    """Pad or crop the last dimensions of ``x``: ``before`` elements in front, and up to a total
+    size of ``reach``."""
     n = len(reach)
     sides = [(0, 0, 0)] * (x.ndim - n)
     sides += [
@@ -71,15 +71,15 @@ def _avg_spread(
         np.dtype(x.dtype),
     )  # fmt: skip
     shares = x / jnp.asarray(divisors)
-    # Each element is the sum of the shares of the windows that show it.
+    # Each element is the sum of the shares of the windows that contain it.
     lead = [(0, 0, 0)] * (x.ndim - n)
     sides = [(k - 1, k - 1, s - 1) for k, s in zip(kernel_size, stride, strict=True)]
     spread = lax.pad(shares, jnp.zeros((), x.dtype), [*lead, *sides])
     ones = (1,) * (x.ndim - n)
-    found = lax.reduce_window(
+    sums = lax.reduce_window(
         spread, jnp.zeros((), x.dtype), lax.add, (*ones, *kernel_size), (1,) * x.ndim, "VALID"
     )
-    return _padded(found, [-p for p in padding], sizes, 0)
+    return _padded(sums, [-p for p in padding], sizes, 0)
 
 
 # -- extremes --------------------------------------------------------------------------------
@@ -88,7 +88,7 @@ def _avg_spread(
 def _maxima(
     x: Any, kernel: Any, stride: Any, before: Any, dilation: Any, counts: Any
 ) -> tuple[Any, Any]:
-    """The largest element of every window, and where it stands in its image: the first of several,
+    """The maximum of every window, and its flat index in the image: the first of equal elements,
     but the last NaN."""
     n = len(kernel)
     sizes = x.shape[x.ndim - n :]
@@ -148,10 +148,10 @@ def _put_in_images(x: Any, indices: Any, sizes: Any, distinct: bool) -> Any:
     rows, count = math.prod(lead), math.prod(sizes)
     each = math.prod(x.shape[x.ndim - len(sizes) :])
     values, places = x.reshape(rows, each), indices.reshape(rows, each)
-    places = jnp.where(places < 0, count, places)  # nowhere
+    places = jnp.where(places < 0, count, places)  # an additional element, removed below
     out = jnp.zeros((rows, count + 1), x.dtype).at[jnp.arange(rows)[:, None], places]
-    found = out.set(values) if distinct else out.add(values)
-    return found[:, :count].reshape(*lead, *sizes)
+    result = out.set(values) if distinct else out.add(values)
+    return result[:, :count].reshape(*lead, *sizes)
 
 
 lowerings(

@@ -16,7 +16,7 @@ from retrograd.compiler.xla._table import lowering, lowerings
 
 def _sum(x: Any, line: Line, dim: Any = None, keepdim: bool = False) -> Any:
     dtype = line.outputs[0].dtype
-    if dtype == "float16":  # too narrow to add up in
+    if dtype == "float16":  # sums are accumulated in float32
         return jnp.sum(x.astype("float32"), axis=dim, keepdims=keepdim)
     return jnp.sum(x, axis=dim, keepdims=keepdim, dtype=dtype)
 
@@ -151,7 +151,7 @@ def _cumprod(x: Any, dim: int, line: Line) -> Any:
 
 @lowering("cummax", "cummin")
 def _running_extreme(x: Any, dim: int, line: Line) -> tuple[Any, Any]:
-    """The extreme so far, and the last place so far that has it."""
+    """The cumulative maximum or minimum, and the last index that has this value."""
     if not x.ndim:
         return x, jnp.zeros((), "int64")
     choose = jnp.maximum if line.operation.name == "cummax" else jnp.minimum
@@ -181,15 +181,15 @@ def _recurrence(x: Any, factor: Any, dim: int, reverse: bool) -> Any:
 
     firsts = jnp.zeros(rows.shape[0], bool).at[-1 if reverse else 0].set(True)
     start = jnp.zeros(rows.shape[1:], dtype)
-    found = lax.scan(step, start, (rows, factors, firsts), reverse=reverse)[1]
-    return jnp.moveaxis(found, 0, dim)
+    results = lax.scan(step, start, (rows, factors, firsts), reverse=reverse)[1]
+    return jnp.moveaxis(results, 0, dim)
 
 
 # -- order statistics ------------------------------------------------------------------------
 
 
 def _kth(x: Any, k: Any, dim: int, keepdim: bool) -> tuple[Any, Any]:
-    """The element that stands at ``k`` once sorted, and where it comes from."""
+    """The element at index ``k`` of the sorted input, and its index in the input."""
     if not x.ndim:
         return x, jnp.zeros((), "int64")
     order = jnp.argsort(x, dim, stable=True)
@@ -239,7 +239,7 @@ def _mode(x: Any, dim: int, keepdim: bool) -> tuple[Any, Any]:
 
 @lowering("mm", "bmm", "mv", "dot")
 def _product(x: Any, y: Any, rounded: bool = False) -> Any:
-    if x.dtype == y.dtype == jnp.bfloat16:  # added up in float32 in either case
+    if x.dtype == y.dtype == jnp.bfloat16:  # sums are accumulated in float32 in either case
         return jnp.matmul(x, y, preferred_element_type=jnp.bfloat16 if rounded else jnp.float32)
     if x.dtype.kind in "fc":
         return jnp.matmul(x, y, precision=lax.Precision.HIGHEST)

@@ -5,15 +5,15 @@ each of them: minutes for a hundred steps of an LSTM and their gradients. ``roll
 of lines that repeat and replaces each run of them by one ``scan``, whose body is compiled once.
 
 A segment repeats if its lines call the same operations with the same options on the same shapes
-and dtypes, and if whatever stands in one place of it is, in every repetition, one of these:
+and dtypes, and if each operand of its lines is, in every repetition, one of these:
 
 - an *invariant*: the same variable, from before the loop;
 - a *local*: an output of a line of the same repetition;
-- a *carried* value: an output of a line of the repetition before. In the first repetition it is a
+- a *carried* value: an output of a line of the previous repetition. In the first repetition it is a
   variable from before the loop;
 - a *slice*: a different variable from before the loop each time. All of them are stacked.
 
-What is used after the loop is a value carried to the end, or a row of what the loop stacks up.
+Variables that are used after the loop are the last carried values, or rows of stacked results.
 """
 
 from __future__ import annotations
@@ -27,23 +27,24 @@ from retrograd.compiler._program import Line, Program, Var
 from retrograd.ops._operation import TABLE
 
 np = arrays.programs.numpy
-LEAST_LINES = 200  # that a loop stands for: shorter programs XLA compiles in seconds
-LEAST_COUNT = 16  # of repetitions
-# What the caller gives anew for each repetition, as a share of the bytes that one computes. The
-# layers of a network repeat, too, but stacking their weights takes longer than it saves.
+LEAST_LINES = 200  # that a loop replaces; XLA compiles shorter programs in seconds
+LEAST_COUNT = 16  # repetitions
+# The largest size of the stacked inputs of one repetition, relative to the bytes that it computes.
+# The layers of a network repeat, too, but stacking their weights takes longer than it saves.
 MOST_STACKED = 0.25
 
-Place = tuple[int, int]  # an output: the line, counted from the start of a repetition, and which
+# An output: the number of the line in a repetition, and the index among the outputs of the line.
+Place = tuple[int, int]
 
 
 class Slot(NamedTuple):
-    """What a variable is that a line of a segment uses."""
+    """The role of an operand of a line in a segment."""
 
     kind: str  # "invariant", "local", "carried" or "slice"
     key: Any  # two slots with the same kind and key always have the same value
 
 
-class Found(NamedTuple):
+class Loop(NamedTuple):
     """A loop: lines ``start`` to ``start + period * times``, and the slots of the lines of one
     repetition."""
 
@@ -59,9 +60,9 @@ class Found(NamedTuple):
 
 def rolled(program: Program, outputs: Sequence[Var]) -> Program:
     """The program with loops in place of repeated segments. ``outputs`` are the variables that it
-    has to define."""
+    must define."""
     if any(v.dtype.kind == "V" for line in program.lines for v in line.outputs):
-        return program  # rounding to bfloat16 is decided by looking at the whole program
+        return program  # rounding to bfloat16 depends on the whole program
     lines = reordered(program.lines)
     loops = list(Finder(lines).loops())
     if not loops:
@@ -79,9 +80,9 @@ def rolled(program: Program, outputs: Sequence[Var]) -> Program:
 
 
 def reordered(lines: Sequence[Line]) -> list[Line]:
-    """Lines whose options count the steps of a loop, out of the way: ``x[t]`` is taken as soon as
-    there is an ``x``, and what is computed of its gradient, which is zero but for step ``t``, comes
-    last."""
+    """The lines, with those moved whose options depend on the number of a step. ``x[t]`` is
+    computed as soon as ``x`` is known. The gradient of ``x[t]``, which is zero except at step
+    ``t``, and what depends on it, are computed last."""
     late: set[Var] = set()
     made: set[Var] = set()
     rest: list[Line] = []
@@ -119,16 +120,16 @@ class Finder:
         self.codes = [numbers.setdefault(signature(x), len(numbers)) for x in lines]
         self.made = {v: (i, k) for i, x in enumerate(lines) for k, v in enumerate(x.outputs)}
 
-    def loops(self) -> Iterator[Found]:
+    def loops(self) -> Iterator[Loop]:
         at = 0
         while at < len(self.lines):
-            found = self.loop_at(at)
-            if found is not None:
-                yield found
-            at = at + 1 if found is None else found.end
+            loop = self.loop_at(at)
+            if loop is not None:
+                yield loop
+            at = at + 1 if loop is None else loop.end
 
-    def loop_at(self, start: int) -> Found | None:
-        """A loop that starts at a line, with as short a segment as there is."""
+    def loop_at(self, start: int) -> Loop | None:
+        """The loop with the shortest segment that starts at a line."""
         codes, left = self.codes, len(self.codes) - start
         for period in range(1, left // LEAST_COUNT + 1):
             far = start + period * (LEAST_COUNT - 1)
@@ -139,13 +140,13 @@ class Finder:
                 same += 1
             count = same // period + 1
             if is_long(period, count):
-                found = self.checked(start, period, count)
-                if found is not None:
-                    return found
+                loop = self.checked(start, period, count)
+                if loop is not None:
+                    return loop
         return None
 
-    def checked(self, start: int, period: int, count: int) -> Found | None:
-        """The loop, if variables are used in the same way in enough repetitions."""
+    def checked(self, start: int, period: int, count: int) -> Loop | None:
+        """The loop, if operands have the same roles in enough repetitions."""
         slots = []
         for j in range(start, start + period):
             columns = zip(*[self.lines[j + k * period].inputs for k in range(count)], strict=True)
@@ -157,7 +158,7 @@ class Finder:
                 count = min(count, holds)
                 row.append(slot)
             slots.append(row)
-        # Columns were as long as the loop was thought to be then.
+        # Slices were recorded for more repetitions if the count was reduced later.
         slots = [[x._replace(key=x.key[:count]) if x.kind == "slice" else x for x in row]
                  for row in slots]  # fmt: skip
         given = {x.key[1] for row in slots for x in row if x.kind == "slice"}
@@ -165,10 +166,10 @@ class Finder:
         computed = sum([v.nbytes for x in self.lines[start : start + period] for v in x.outputs])
         if stacked > MOST_STACKED * computed:
             return None
-        return Found(start, period, count, slots)
+        return Loop(start, period, count, slots)
 
     def slot(self, column: Sequence[Var], start: int, period: int) -> tuple[Any, int]:
-        """What the variables in one place of a segment are, and for how many repetitions."""
+        """The role of one operand of a segment, and for how many repetitions it is the same."""
         places = [self.made.get(v, (-1, 0)) for v in column]
         first, (line, which) = column[0], places[1]
         line -= start
@@ -180,11 +181,11 @@ class Finder:
             return Slot("slice", tuple(column)), holds if different else 0
         kind, ago = ("local", 0) if line >= period else ("carried", 1)
         place = line % period, which
-        for k, found in enumerate(places):
+        for k, output in enumerate(places):
             if k < ago:
-                if found[0] >= start:
+                if output[0] >= start:
                     return None, 0
-            elif found != (start + (k - ago) * period + place[0], which):
+            elif output != (start + (k - ago) * period + place[0], which):
                 return Slot(kind, (place, first) if ago else place), k
         return Slot(kind, (place, first) if ago else place), len(column)
 
@@ -194,7 +195,8 @@ def is_long(period: int, count: int) -> bool:
 
 
 def signature(line: Line) -> Any:
-    """Equal for lines that do the same to operands of the same shapes and dtypes."""
+    """A key that is equal for lines with the same operation and options, and with operands of the
+    same shapes and dtypes."""
     return (
         line.operation, line.several, _frozen(line.args), _frozen(tuple(line.options.items())),
         _frozen(line.outputs),
@@ -218,14 +220,15 @@ def _frozen(x: Any) -> Any:
 
 
 class Stack:
-    """A variable whose rows are variables of the program. It is written when it is first used."""
+    """A variable whose rows are variables of the program. The line that computes it is written when
+    it is first used."""
 
     __slots__ = ("args", "count", "operation", "options", "var")
 
     def __init__(self, row: Var, count: int, name: str = "", source: Any = None, **options: Any):
         self.var = Var("rows", np.empty((count, *row.shape), row.dtype))
         self.count = count
-        self.operation = TABLE[name] if name else None  # None: written already
+        self.operation = TABLE[name] if name else None  # None once the line is written
         self.args = (source,)
         self.options = options
 
@@ -240,7 +243,7 @@ class Writer:
         self.selected: dict[tuple[Var, int], Stack] = {}  # by variable and dimension
         self.last_use = {v: i for i, x in enumerate(lines) for v in x.inputs}
         self.last_use.update(dict.fromkeys(outputs, len(lines)))
-        self.defined: set[Var] = set()  # of those that are rows
+        self.defined: set[Var] = set()  # the rows for which there are lines
 
     def copy(self, lines: Sequence[Line]) -> None:
         for line in lines:
@@ -252,7 +255,7 @@ class Writer:
             self.note_rows(line)
 
     def note_rows(self, line: Line) -> None:
-        """Note the outputs of a line that takes a variable apart."""
+        """Record the outputs of a line that divides a variable into rows."""
         name, options, outputs = line.operation.name, line.options, line.outputs
         if name in ("select", "unbind"):
             source, dim = line.inputs[0], options["dim"] % len(line.inputs[0].shape)
@@ -275,7 +278,7 @@ class Writer:
         self.defined.update(outputs)
 
     def define(self, variables: Sequence[Var]) -> None:
-        """Have lines for variables that are rows of what a loop has stacked up."""
+        """Write lines for those variables that so far exist only as rows of a stack."""
         for v in variables:
             if v in self.rows and v not in self.defined:
                 stack, row = self.rows[v]
@@ -294,7 +297,7 @@ class Writer:
         return stack.var
 
     def run(self, variables: Sequence[Var]) -> int:
-        """How many variables, from the first, are consecutive rows of one, which has others."""
+        """The number of leading variables that are consecutive rows of one stack."""
         stack, first = self.rows.get(variables[0], (None, 0))
         if stack is None:
             return 0
@@ -304,7 +307,7 @@ class Writer:
         return count
 
     def part(self, variables: Sequence[Var]) -> Var:
-        """Consecutive rows as one variable."""
+        """Consecutive rows of a stack as one variable."""
         stack, first = self.rows[variables[0]]
         whole, count = self.written(stack), len(variables)
         if count == stack.count:
@@ -313,19 +316,19 @@ class Writer:
         return self.call("slice", (whole,), Stack(variables[0], count).var, where=where)
 
     def stacked(self, column: Sequence[Var]) -> Var:
-        """Variables as the rows of one."""
+        """One variable whose rows are the given variables."""
         if self.run(column) == len(column):
             return self.part(column)
         stack = Stack(column[0], len(column))
         self.join("stack", column, stack.var)
-        for k, v in enumerate(column):  # the backward pass goes through the same ones again
+        for k, v in enumerate(column):  # the backward pass uses the same variables again
             if v not in self.rows:
                 self.note([v], stack, k)
         return stack.var
 
     def join(self, name: str, variables: Sequence[Var], result: Var) -> None:
-        """Put variables together along the first dimension or, for ``stack``, a new one. Many may
-        be rows of one."""
+        """Concatenate variables along the first dimension or, for ``stack``, a new one. Consecutive
+        rows of a stack are taken together."""
         rest = list(variables)
         runs: list[list[Var]] = []
         while rest:
@@ -340,7 +343,7 @@ class Writer:
         self.call("cat", (parts,), result, dim=0)
 
     def joined(self, name: str, run: list[Var]) -> Var:
-        """Consecutive rows, or a single variable, joined."""
+        """Consecutive rows, or a single variable, as one operand of the concatenation."""
         one = run[0]
         if len(run) > 1:
             part = self.part(run)
@@ -353,10 +356,10 @@ class Writer:
         return self.call("unsafe_view", (part,), Var("t", np.empty(size, part.dtype)), size=size)
 
     def descends(self, column: Sequence[Var]) -> bool:
-        """Whether variables are rows in reverse, as in a backward pass."""
+        """Whether variables are rows in reverse order, as in a backward pass."""
         return self.run(column[1::-1]) == 2
 
-    def write(self, loop: Found) -> None:
+    def write(self, loop: Loop) -> None:
         """Write a loop as one line."""
         body = Body(loop, self.source)
         columns = [x.key for x in body.slices]
@@ -365,7 +368,7 @@ class Writer:
         self.define(first)
         self.define([x.key for x in body.invariants])
         stacks = [self.stacked(column[::-1] if reverse else column) for column in columns]
-        if not stacks:  # only to say how often
+        if not stacks:  # a scan needs a slice to determine the number of repetitions
             body.slices.append(Slot("slice", ()))
             stacks.append(counter(loop.times))
         kept = self.kept(loop, body)
@@ -383,12 +386,12 @@ class Writer:
                 row = loop.times - 1 - k if reverse else k
                 self.rows[self.output(loop, k, place)] = stack, row
 
-    def output(self, loop: Found, repetition: int, place: Place) -> Var:
+    def output(self, loop: Loop, repetition: int, place: Place) -> Var:
         line = self.source[loop.start + repetition * loop.period + place[0]]
         return line.outputs[place[1]]
 
-    def kept(self, loop: Found, body: Body) -> list[Place]:
-        """The outputs that are used after the loop, other than as what it carries to the end."""
+    def kept(self, loop: Loop, body: Body) -> list[Place]:
+        """The outputs that are used after the loop, other than the last carried values."""
         carried = {key[0] for _, key in body.carried}
         results = []
         for j, line in enumerate(self.source[loop.start : loop.start + loop.period]):
@@ -403,7 +406,7 @@ class Writer:
 class Body:
     """The program of one repetition."""
 
-    def __init__(self, loop: Found, lines: list[Line]) -> None:
+    def __init__(self, loop: Loop, lines: list[Line]) -> None:
         self.loop = loop
         self.source = lines[loop.start : loop.start + loop.period]
         slots = list(dict.fromkeys(x for row in loop.slots for x in row))
@@ -418,7 +421,7 @@ class Body:
         for row, line in zip(self.loop.slots, self.source, strict=True):
             for slot, v in zip(row, line.inputs, strict=True):
                 known.setdefault(slot, Var(v.name, v))
-        for slot in self.slices:  # the one that only says how often is used nowhere
+        for slot in self.slices:  # a counter is not used by any line
             known.setdefault(slot, Var("i", np.int64(0)))
         lines = []
         for j, (row, line) in enumerate(zip(self.loop.slots, self.source, strict=True)):

@@ -125,10 +125,10 @@ def _roll(x: Any, shifts: Any, dims: Any) -> Any:
     return jnp.roll(x, shifts, dims) if x.ndim else x
 
 
-# -- elements that are known by number -------------------------------------------------------
+# -- rearranged elements ---------------------------------------------------------------------
 #
-# Which element of the input each element of the result is depends on shapes alone. The kernel of
-# the operation, given the numbers of elements in place of elements, says it.
+# The mapping from elements of the result to elements of the input depends on shapes alone. It is
+# computed by applying the operation's kernel to an array of flat indices.
 
 
 def _numbers(shape: tuple[int, ...]) -> Any:
@@ -146,7 +146,7 @@ def _as_strided(x: Any, size: Any, stride: Any, start: int, own: Any, line: Line
     source = line.args[0]
     assert isinstance(source, Var)
     step = int(source.dtype.itemsize)
-    # Where the elements of the input lie in memory, and what lies where.
+    # The position in memory of each element of the input, and the inverse mapping.
     reach = sum((n - 1) * (s // step) for n, s in zip(source.shape, source.strides, strict=True))
     held = np.full(max(reach, 0) + 1, -1)
     places = np.zeros(source.shape, np.int64)
@@ -157,14 +157,14 @@ def _as_strided(x: Any, size: Any, stride: Any, start: int, own: Any, line: Line
     for d, (n, s) in enumerate(zip(size, stride, strict=True)):
         wanted += (np.arange(n) * s).reshape(-1, *(1,) * (len(size) - d - 1))
     if wanted.size and (wanted.max() >= held.size or (held[wanted] < 0).any()):
-        raise NotImplementedError("as_strided() of memory that is no part of its input")
+        raise NotImplementedError("as_strided() of memory outside of its input")
     if not wanted.size:
         return jnp.zeros(wanted.shape, x.dtype)
     return x.reshape(-1)[jnp.asarray(held[wanted])]
 
 
 def _added_up(x: Any, which: Any, shape: tuple[int, ...]) -> Any:
-    """The transpose: elements added up at their numbers."""
+    """The transpose of a rearrangement: elements added at their flat indices."""
     count = int(np.prod(shape, dtype=np.int64))
     flat = jnp.zeros(count, x.dtype).at[jnp.asarray(which.reshape(-1))].add(x.reshape(-1))
     return flat.reshape(shape)
@@ -235,7 +235,7 @@ def _constant_pad(x: Any, pad: Any, value: Any) -> Any:
 
 
 def windows_of(x: Any, kernel: Any, stride: Any, dilation: Any, counts: Any) -> list[Any]:
-    """For each position of a kernel, what all windows show there."""
+    """For each position in a window, the elements of all windows at this position."""
     results = []
     for position in product(*map(range, kernel)):
         where = [

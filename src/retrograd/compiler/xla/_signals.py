@@ -14,10 +14,10 @@ _INVERSE = ("forward", "ortho", "backward")
 
 @lowering("fft_c2c")
 def _c2c(x: Any, dim: Any, normalization: int, forward: bool) -> Any:
-    trust(jnp.isfinite(x))  # of infinities, algorithms make different things
+    trust(jnp.isfinite(x))  # results for infinities depend on the algorithm
     x = x if x.dtype.kind == "c" else x.astype(jnp.result_type(x, jnp.complex64))
     norm = (_FORWARD if forward else _INVERSE)[normalization]
-    for d in dim:  # XLA takes three dimensions at most, and the last ones
+    for d in dim:  # one by one: XLA transforms at most the last three dimensions
         x = jnp.moveaxis(x, d, -1)
         x = (jnp.fft.fft if forward else jnp.fft.ifft)(x, norm=norm)
         x = jnp.moveaxis(x, -1, d)

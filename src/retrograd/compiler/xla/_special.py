@@ -48,11 +48,11 @@ def _lgamma(x: Any) -> Any:
 
 @lowering("digamma")
 def _digamma(x: Any) -> Any:
-    """At 0 it is infinite, with the other sign; at negative integers it is nothing."""
+    """Infinite at 0, with the opposite sign; NaN at negative integers."""
     pole = (x < 0) & (x == jnp.trunc(x))
-    found = jnp.where(x == 0, jnp.copysign(jnp.inf, -x), lax.digamma(jnp.where(x == 0, 1, x)))
-    found = jnp.where(jnp.isneginf(x), jnp.nan, found)
-    return jnp.where(pole, jnp.nan, found)
+    result = jnp.where(x == 0, jnp.copysign(jnp.inf, -x), lax.digamma(jnp.where(x == 0, 1, x)))
+    result = jnp.where(jnp.isneginf(x), jnp.nan, result)
+    return jnp.where(pole, jnp.nan, result)
 
 
 @lowering("polygamma")
@@ -66,12 +66,12 @@ def _polygamma(x: Any, n: int) -> Any:
 
 
 def _trigamma(x: Any) -> Any:
-    """By reflection for negative numbers, where the sum over the rest does not converge."""
+    """Uses the reflection formula below 0.5, where JAX's series does not converge."""
     below = x < 0.5
     y = jnp.where(below, 1 - x, x)
-    found = jnp.where(jnp.isposinf(y), 0, lax.polygamma(jnp.ones_like(y), y))
+    result = jnp.where(jnp.isposinf(y), 0, lax.polygamma(jnp.ones_like(y), y))
     sine = jnp.sin(math.pi * x)
-    return jnp.where(below, -found + (math.pi / sine) ** 2, found)
+    return jnp.where(below, -result + (math.pi / sine) ** 2, result)
 
 
 @lowering("mvlgamma")
@@ -84,10 +84,10 @@ def _mvlgamma(x: Any, p: int) -> Any:
 
 @lowering("special_zeta")
 def _zeta(x: Any, q: Any) -> Any:
-    """With its poles, and its limit at infinity, which XLA does not know."""
-    found = jnp.where((q <= 0) & (q == jnp.floor(q)), jnp.inf, special.zeta(x, q))
-    found = jnp.where(jnp.isposinf(q), 0, found)
-    return jnp.where(x > 1, found, special.zeta(x, q))
+    """JAX's function, corrected at its poles and at infinity."""
+    result = jnp.where((q <= 0) & (q == jnp.floor(q)), jnp.inf, special.zeta(x, q))
+    result = jnp.where(jnp.isposinf(q), 0, result)
+    return jnp.where(x > 1, result, special.zeta(x, q))
 
 
 @lowering("igamma")
@@ -108,8 +108,8 @@ def _logit(x: Any, eps: float | None = None) -> Any:
 
 @lowering("special_spherical_bessel_j0")
 def _spherical_j0(x: Any) -> Any:
-    found = jnp.where(x == 0, 1, jnp.sin(x) / jnp.where(x == 0, 1, x))
-    return jnp.where(jnp.isinf(x), 0, found)
+    result = jnp.where(x == 0, 1, jnp.sin(x) / jnp.where(x == 0, 1, x))
+    return jnp.where(jnp.isinf(x), 0, result)
 
 
 @lowering("special_log_ndtr")

@@ -1,8 +1,8 @@
-"""A program in stages: parts that XLA runs, and parts that NumPy runs between them.
+"""Divides a program into stages: parts that XLA runs, and parts that NumPy runs between them.
 
-On NumPy, by the kernels of eager mode: draws of random numbers, which come from the package's own
-generators in the order that they are written in, checks of values, and operations that XLA has
-nothing for. Most programs draw and check first and compute then, so that they have two stages.
+NumPy runs three kinds of lines, by the kernels of eager mode: those that draw random numbers, which
+the package's own generators supply in program order; checks of values; and operations without a
+lowering. Most programs draw and check first, and then compute, so they have two stages.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from retrograd.compiler._program import Line, Program, Var
 
 
 class Stage(NamedTuple):
-    """A part of a program, as a program."""
+    """A part of a program, itself a program."""
 
     on_host: bool
     program: Program
@@ -23,20 +23,20 @@ class Stage(NamedTuple):
 def stages_of(
     program: Program, on_host: Callable[[Line], bool], late: Callable[[Line], bool] | None = None
 ) -> list[Stage]:
-    """The stages of a program, in order: as few as there can be if lines keep what they need and
-    lines with effects their order.
+    """The stages of a program, in order. Their number is minimal, given that a line runs after the
+    lines that it depends on, and that lines with effects keep their order.
 
-    ``late`` are lines for NumPy that begin a second part of the program. What does not depend on
-    them is in stages before theirs."""
+    ``late`` selects lines for NumPy that begin a second part of the program. Lines that do not
+    depend on them are in earlier stages."""
     shown = _shown_parts(program)
     number: dict[Var, int] = {}
     parts: dict[int, list[Line]] = {}
     effects = 0
     for line in program.lines:
         host = bool(line.effects or on_host(line) or any(v in shown for v in line.outputs))
-        stage = int(not host)  # even numbers are NumPy's
+        stage = int(not host)  # NumPy's stages have even numbers
         if late is not None and late(line):
-            stage = 2  # the lines of stage 1, which do not need it, are XLA's first part
+            stage = 2  # after stage 1: XLA's lines that do not depend on this one
         for v in line.inputs:
             before = number.get(v, 0)
             stage = max(stage, before if before % 2 == (not host) else before + 1)
@@ -48,7 +48,8 @@ def stages_of(
 
 
 def _shown_parts(program: Program) -> set[Var]:
-    """Outputs that are views of inputs, and the views that lead there. They stay views."""
+    """Outputs that are views of inputs, and the views in between. NumPy computes them, so that they
+    share the memory of the inputs."""
     made_by = {v: line for line in program.lines for v in line.outputs}
     inputs = set(program.inputs)
     results: set[Var] = set()
@@ -63,10 +64,10 @@ def _shown_parts(program: Program) -> set[Var]:
 
 
 def _with_ends(program: Program, parts: list[tuple[bool, list[Line]]]) -> list[Stage]:
-    """Stages with their inputs and outputs. What the last stage overwrites, if NumPy runs it, may
-    be written in the memory of the inputs of the program."""
+    """Stages with their inputs and outputs. If NumPy runs the last stage, it may write to the
+    memory of the program's inputs."""
     needed = dict.fromkeys(program.outputs)
-    found = []
+    stages = []
     for number, (host, lines) in reversed(list(enumerate(parts))):
         made = {v for line in lines for v in line.outputs}
         used = _unique(v for line in lines for v in line.inputs)
@@ -75,9 +76,9 @@ def _with_ends(program: Program, parts: list[tuple[bool, list[Line]]]) -> list[S
         last = host and number == len(parts) - 1
         updates = [(old, new) for old, new in program.updates if new in made] if last else []
         name = program.name if len(parts) == 1 else f"{program.name}_{number + 1}"
-        found.append(Stage(host, Program(name, inputs, lines, outputs, updates)))
+        stages.append(Stage(host, Program(name, inputs, lines, outputs, updates)))
         needed.update(dict.fromkeys(inputs))
-    return found[::-1]
+    return stages[::-1]
 
 
 def _unique(values: Iterable[Var]) -> list[Var]:

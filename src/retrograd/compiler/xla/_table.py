@@ -1,10 +1,10 @@
-"""The table of lowerings: for each primitive operation, a function that does in JAX what its
-forward does in NumPy.
+"""The table of lowerings: for each primitive operation, a function that computes with JAX what its
+kernel computes with NumPy.
 
-A lowering takes what the forward takes: arrays as JAX knows them, numbers, and options by name. If
-it has a parameter ``line``, that is the line of the program, which knows shapes, dtypes and layouts
-of its inputs and outputs. What it gives is cast to the dtypes of the outputs, so that it need not
-care how JAX converts numbers.
+A lowering takes the arguments of the kernel: JAX arrays, numbers, and options by name. If it has a
+parameter ``line``, it also gets the line of the program, which has the shapes, dtypes and layouts
+of its inputs and outputs. Its results are cast to the dtypes of the outputs, so it may ignore JAX's
+type promotion.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from typing import Any
 from retrograd.compiler._program import Line
 
 LOWERINGS: dict[str, Callable[..., Any]] = {}
-# Operations that XLA has nothing for. Their kernels run on NumPy, between two parts of the program.
+# Operations without a lowering, and the reason. Their kernels run between two parts of the program.
 ON_HOST: dict[str, str] = {}
 _WANT_LINE: set[str] = set()
 
 
 def lowering(*names: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Declare the lowering of one operation, or of several that do the same."""
+    """Declare a function as the lowering of one operation or several."""
 
     def declare(function: Callable[..., Any]) -> Callable[..., Any]:
         code = getattr(function, "__code__", None)
@@ -50,7 +50,7 @@ def on_host(reason: str, *names: str) -> None:
 
 
 class _Stated(threading.local):
-    """What the lowerings that a thread runs have stated."""
+    """The conditions that lowerings have stated in a thread."""
 
     def __init__(self) -> None:
         self.doubts: list[Any] = []
@@ -61,9 +61,9 @@ _stated = _Stated()
 
 
 def trust(condition: Any) -> None:
-    """Say when the answer of a lowering is that of eager mode. Where the condition does not hold,
-    as for a matrix that has no inverse, the program is run again on NumPy, which raises the errors
-    and gives the values that eager mode does."""
+    """State a condition under which the result of a lowering equals that of NumPy. If it is false,
+    for example because a matrix has no inverse, the program runs again on NumPy, which raises the
+    errors and returns the values of eager mode."""
     _stated.doubts.append(condition)
 
 
@@ -74,41 +74,41 @@ def doubts() -> list[Any]:
 
 
 def expect(condition: Callable[[], Any]) -> None:
-    """Say what has to hold of the operands, such as indices in range, which XLA does not check. In
-    a program a line of its own checks it; eager operations on devices ask for it."""
+    """State a requirement on operands that XLA does not check, such as indices in range. Programs
+    ignore it, because they check indices in separate lines. Eager operations on devices use it."""
     if _stated.expected is not None:
         _stated.expected.append(condition())
 
 
 @contextmanager
 def expectations() -> Iterator[list[Any]]:
-    """Within it, what lowerings expect is noted in a list."""
-    outer, found = _stated.expected, list[Any]()
-    _stated.expected = found
+    """A block in which the requirements of lowerings are appended to a list."""
+    outer, expected = _stated.expected, list[Any]()
+    _stated.expected = expected
     try:
-        yield found
+        yield expected
     finally:
         _stated.expected = outer
 
 
 @contextmanager
 def aside() -> Iterator[list[Any]]:
-    """Within it, the conditions that are stated go to a list of their own."""
+    """A block whose conditions are collected in a separate list."""
     before = doubts()
-    found: list[Any] = []
+    conditions: list[Any] = []
     try:
-        yield found
+        yield conditions
     finally:
-        found += doubts()
+        conditions += doubts()
         _stated.doubts.extend(before)
 
 
 def lowered(line: Line, args: list[Any], options: dict[str, Any]) -> list[Any]:
-    """The outputs of a line, for values of its arguments and options."""
+    """The outputs of a line, given the values of its arguments and options."""
     name = line.operation.name
     if name in _WANT_LINE:
         options = {**options, "line": line}
-    found = LOWERINGS[name](*args, **options)
-    outputs = list(found) if line.several else [found]
+    result = LOWERINGS[name](*args, **options)
+    outputs = list(result) if line.several else [result]
     assert len(outputs) == len(line.outputs), f"the lowering of {name} gives {len(outputs)} results"
     return outputs

@@ -1,10 +1,11 @@
 """Optimizer kernels in JAX, which update parameters and their state.
 
-A step has two parts. Its numbers (sizes of steps, which depend on the learning rate and on counts)
-are computed on NumPy, by the optimizer itself, before XLA runs: one line, ``optimizer_numbers``,
-for all parameters. The lines that update parameters are XLA's, and take these numbers as an array,
-so that other numbers need no new program. What is no number (whether there is a decay of weights,
-say) makes another program, of which one is kept for each combination (``Numbers.signature``).
+A step has two parts. Its numbers, such as step sizes, depend on the learning rate and on step
+counts. The optimizer computes them with NumPy before XLA runs: one line, ``optimizer_numbers``, for
+all parameters. XLA runs the lines that update parameters. They take the numbers as an array, so new
+numbers do not need a new program. Options that are not numbers, such as whether there is weight
+decay, are constants of a program. One program is kept for each combination
+(``Numbers.signature``).
 """
 
 from __future__ import annotations
@@ -30,9 +31,9 @@ KERNELS: dict[str, Callable[..., Any]] = {}
 
 
 class Alike(NamedTuple):
-    """Updates that do the same to parameters of one shape if the numbers of their states are the
-    same. ``of`` are the positions of these numbers among those of all updates, one row for each
-    number of a state."""
+    """Updates of parameters with one shape and the same options, which are equal if the numbers in
+    their states are. ``of`` contains the positions of these numbers among those of all updates, one
+    row for each number of a state."""
 
     update: TracedUpdate
     shapes: Any
@@ -41,9 +42,9 @@ class Alike(NamedTuple):
 
 
 class Numbers:
-    """The function that computes the numbers of all updates of a program. It takes the numbers of
-    their states, and gives new ones, and an array: the number of the signature, and the numbers
-    that kernels take, once for all updates that have the same."""
+    """The function that computes the numbers of all updates of a program. It takes the numbers in
+    their states, and returns the new ones and an array. The array contains the index of the
+    signature and the numbers that kernels take; equal updates share them."""
 
     def __init__(self, updates: list[TracedUpdate], shapes: list[Any]) -> None:
         self.count = len(updates)
@@ -59,10 +60,10 @@ class Numbers:
             for row in by_key[key].of:
                 row.append(end)
                 end += 1
-        self.room = 1  # for all numbers, where no two updates have the same
-        self.kinds: dict[Any, int] = {}  # of updates, by kernel, operands and what is no number
+        self.room = 1  # the length of the array if no two updates share numbers
+        self.kinds: dict[Any, int] = {}  # kinds of updates: kernel, operands and other options
         self.signatures: dict[tuple[int, ...], int] = {}
-        self.signature: list[Any] = []  # that lines are lowered for
+        self.signature: list[Any] = []  # the one that lines are being lowered for
 
     def __call__(self, *scalars: Any) -> tuple[Any, ...]:
         held = [x.item() for x in scalars]
@@ -97,7 +98,7 @@ class Numbers:
         return (*written, room)
 
     def choose(self, number: int) -> None:
-        """Have lines lowered for a signature."""
+        """Select the signature that lines are lowered for."""
         kinds = list(self.kinds)
         signature = list(self.signatures)[number]
         self.signature = [
@@ -107,23 +108,23 @@ class Numbers:
 
 
 def _with_the_same(alike: Alike, held: list[Any]) -> Iterable[tuple[list[int], list[list[int]]]]:
-    """Updates whose states have the same numbers: as a rule, all of them."""
+    """Groups of updates whose states have equal numbers. Usually this is one group."""
     values = [[held[i] for i in row] for row in alike.of]
     if all([row.count(row[0]) == len(row) for row in values]):
         return [(alike.members, alike.of)]
-    found: dict[Any, tuple[list[int], list[list[int]]]] = {}
+    groups: dict[Any, tuple[list[int], list[list[int]]]] = {}
     for k, update in enumerate(alike.members):
-        members, of = found.setdefault(
+        members, of = groups.setdefault(
             tuple([row[k] for row in values]), ([], [[] for _ in alike.of])
         )
         members.append(update)
         for row, positions in zip(of, alike.of, strict=True):
             row.append(positions[k])
-    return found.values()
+    return groups.values()
 
 
 def _taken_apart(kernel: Any, operands: Any, values: Any) -> tuple[Any, list[float]]:
-    """What a program is made for, and the numbers that it is given."""
+    """The kind of an update, which is a constant of the program, and its numbers."""
     fixed = tuple([float if type(x) is float else x for x in values])
     places = tuple([None if x is None else x.number for x in operands])
     later = [x if type(x) is float else 0.0 for x in values]
@@ -134,7 +135,7 @@ def is_update(line: Line) -> bool:
     """Whether XLA can run a line that updates a parameter."""
     update = line.operation.forward
     if not isinstance(update, TracedUpdate) or len(line.outputs) > len(line.writes):
-        return False  # the first step of some optimizers makes their state
+        return False  # the first step of some optimizers creates their state
     shapes = [v.shape for v in line.args]
     ones = {i: arrays.writable(np.ones((), line.args[i + 2].dtype)) for i in update.scalars}
     kernel, _, _ = update.deferred(update.optimizer._rule(update.group), shapes, ones)
@@ -142,7 +143,7 @@ def is_update(line: Line) -> bool:
 
 
 def with_numbers(program: Program) -> Program:
-    """The program with updates in two parts."""
+    """The program, with updates divided into numbers and kernels."""
     lines = [line for line in program.lines if is_update(line)]
     if not lines:
         return program
@@ -171,18 +172,17 @@ def with_numbers(program: Program) -> Program:
 
 @lowering(UPDATE)
 def _update(*args: Any, numbers: Any, of: Numbers, which: int) -> list[Any]:
-    """The new parameter, and the new parts of its state."""
+    """The new parameter and its new state."""
     name, places, fixed, start = of.signature[which]
     given = [numbers[start + i] if x is float else x for i, x in enumerate(fixed)]
-    found = updated(name, [None if i is None else args[i] for i in places], given)
-    by_place = {i: y for i, y in zip((places[0], *places[2:]), found, strict=True) if i is not None}
-    return [
-        as_given(by_place[i], x) for i, x in enumerate(args) if i != 1 and x is not None
-    ]
+    results = updated(name, [None if i is None else args[i] for i in places], given)
+    positions = (places[0], *places[2:])
+    new = {i: y for i, y in zip(positions, results, strict=True) if i is not None}
+    return [as_given(new[i], x) for i, x in enumerate(args) if i != 1 and x is not None]
 
 
 def updated(name: str, operands: list[Any], numbers: list[Any]) -> Any:
-    """What a kernel gives for a parameter, its gradient and its state."""
+    """The results of a kernel for a parameter, its gradient and its state."""
     real = _real(operands[0].dtype)
     given = [x.astype(real) if hasattr(x, "astype") else x for x in numbers]
     return KERNELS[name](*[None if x is None else _as_real(x) for x in operands], *given)
@@ -197,14 +197,14 @@ def _real(dtype: Any) -> Any:
 
 
 def _as_real(x: Any) -> Any:
-    """Complex numbers as two real ones, which know nothing of each other."""
+    """Complex numbers as independent pairs of real ones, and half precision as float32."""
     if x.dtype.kind == "c":
         return jnp.stack([x.real, x.imag], -1)
     return x.astype("float32") if x.dtype.itemsize == 2 else x
 
 
 def as_given(y: Any, like: Any) -> Any:
-    """A result as the parameter, or the part of a state, that it is for."""
+    """A result in the shape and dtype of the parameter or state that it replaces."""
     if like.dtype.kind == "c":
         return y[..., 0] + 1j * y[..., 1]
     return jnp.reshape(y, like.shape).astype(like.dtype)
@@ -212,12 +212,12 @@ def as_given(y: Any, like: Any) -> Any:
 
 # -- the kernels -----------------------------------------------------------------------------
 #
-# As those of NumPy in ``arrays/_updates.py``, each takes the parameter, the gradient, the state and
-# numbers. It gives the new parameter and the new state.
+# Like NumPy's kernels in ``arrays/_updates.py``, each takes the parameter, the gradient, the state
+# and numbers. It returns the new parameter and the new state.
 
 
 def kernel(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Declare what a kernel of NumPy of the same name does."""
+    """Declare the counterpart of the NumPy kernel with the same name."""
     KERNELS[function.__name__] = function
     return function
 
@@ -228,8 +228,8 @@ def _wanted(param: Any, grad: Any, decay: Any, maximize: bool) -> Any:
 
 
 def _lerp(x: Any, to: Any, weight: Any) -> Any:
-    way = to - x
-    return jnp.where(weight < 0.5, x + way * weight, to - way * (1 - weight))
+    difference = to - x
+    return jnp.where(weight < 0.5, x + difference * weight, to - difference * (1 - weight))
 
 
 def _squares(squares: Any, grad: Any, keep: Any, rest: Any) -> Any:
@@ -394,7 +394,7 @@ def muon(
 
 
 def _orthogonal(x: Any, coefficients: tuple[float, float, float], steps: int, eps: Any) -> Any:
-    """As ``orthogonal`` of ``arrays/_updates.py``, which says why results are rounded."""
+    """Like ``orthogonal`` in ``arrays/_updates.py``, where the rounding is explained."""
     a, b, c = coefficients
     tall = x.shape[0] > x.shape[1]
     x = _to_eight_bits((x.T if tall else x).astype("float32"))
@@ -412,7 +412,7 @@ def _product(x: Any, y: Any) -> Any:
 
 
 def _to_eight_bits(x: Any) -> Any:
-    """Rounded to bfloat16."""
+    """Round to the 8 significant bits of bfloat16."""
     return jax.lax.reduce_precision(x, exponent_bits=8, mantissa_bits=7)
 
 
@@ -422,5 +422,5 @@ def lerp(param: Any, to: Any, weight: Any) -> Any:
 
 
 def _typical(x: Any) -> Any:
-    """The size of a typical element."""
+    """The root mean square of all elements."""
     return jnp.sqrt(jnp.sum(x * x) / max(x.size, 1))
