@@ -197,10 +197,10 @@ def _tried_again(times: Any, evaluated: Any) -> list[int]:
 
 
 def jumps_among(f: Any, pairs: Any, times: Any, dtype: Any) -> list[tuple[float, float]]:
-    """Those of some pairs of neighbouring numbers between which a function changes, as compared
-    with its size at all of them and at the ends of a trajectory. The pairs are returned a little
-    wider: the function sees interpolated states, whose rounding errors decide, otherwise, on which
-    side of a jump it is at either number."""
+    """Those pairs of neighbouring times between which a function changes, relative to its size at
+    all of them and at the ends of a trajectory. Each pair is widened by a few rounding errors: the
+    function is evaluated at interpolated states, and at a time next to a jump, the rounding error
+    of the state would determine the side of the jump."""
     if not pairs:
         return []
     low, high = min(times[0], times[-1]), max(times[0], times[-1])

@@ -458,8 +458,8 @@ def _to_eight_bits(x: Any) -> np.ndarray[Any, np.dtype[np.float32]]:
 
 
 def flattened(parts: Sequence[Raw]) -> Raw:
-    """The elements of some arrays one after the other; of complex ones, both parts of each. Those
-    of bfloat16 are converted to float32."""
+    """The elements of several arrays as one vector. Complex elements are stored as their real and
+    imaginary parts, and bfloat16 is converted to float32."""
     for x in parts:
         if not isinstance(x, RAW_TYPES):  # a value on a device
             return x.flattened(parts)
@@ -468,7 +468,7 @@ def flattened(parts: Sequence[Raw]) -> Raw:
 
 
 def add_flat(params: Sequence[Raw], vector: Raw, size: Any) -> None:
-    """Add ``size`` times what belongs to each of some arrays, from a vector as above."""
+    """Add ``size`` times the elements of a vector, as returned by ``flattened``, to arrays."""
     if not isinstance(vector, np.ndarray):
         vector.add_flat_to(params, size)
         return
@@ -481,12 +481,12 @@ def add_flat(params: Sequence[Raw], vector: Raw, size: Any) -> None:
 
 
 def kept(param: Raw) -> Raw:
-    """What a parameter holds now, to be put back after it was written."""
+    """A copy of a parameter's values, for ``put_back``."""
     return copy(param) if isinstance(param, np.ndarray) else param.apart()
 
 
 def put_back(param: Raw, before: Raw) -> None:
-    """Write what a parameter held earlier."""
+    """Restore a parameter's values from ``kept``."""
     if isinstance(param, np.ndarray):
         write(param, before)
     else:

@@ -77,21 +77,20 @@ def differentiable(returned: Any) -> list[Tensor]:
 
 
 def values_of(x: Tensor) -> Raw:
-    """The values of a tensor as an array, where everything is compared: its memory, or of a tensor
-    on a device a copy on the CPU."""
+    """The values of a tensor as a NumPy array: its memory, or for a tensor on a device, a copy."""
     values: Raw = x.detach()._array(force=True)
     return values
 
 
 def beside(x: Tensor, values: Raw) -> Tensor:
-    """A tensor of an array, on the device of ``x``."""
+    """A tensor with the values of an array, on the device of ``x``."""
     there = device_value(x)
     return wrap(values if there is None else there.placed(values))
 
 
 def repeatable(inputs: list[Tensor]) -> AbstractContextManager[None]:
-    """A block in which the same operations on the device of some tensors give the same bits each
-    time, as they do on the CPU."""
+    """A block in which repeated operations give bitwise equal results on the device of the inputs,
+    as they always do on the CPU."""
     for x in inputs:
         there = device_value(x)
         if there is not None:
@@ -101,9 +100,9 @@ def repeatable(inputs: list[Tensor]) -> AbstractContextManager[None]:
 
 
 class OnDevice:
-    """Elements of a tensor on a device, which are read and written as those of an array are. XLA's
-    arrays never change: of each write, the tensor gets a new one, copied from an array on the CPU
-    that does."""
+    """Elements of a tensor on a device, with the interface of an array for reading and writing.
+    XLA's arrays are immutable, so writes go to a copy on the CPU, and all of it is then copied to
+    the device."""
 
     def __init__(self, value: Any, whole: Raw, part: Raw) -> None:
         self.value = value
@@ -123,7 +122,7 @@ class OnDevice:
 
 
 def memory_of(x: Tensor) -> Any:
-    """What a tensor keeps its values in, to be written behind autograd's back."""
+    """The memory of a tensor for writes that autograd does not record: an array or ``OnDevice``."""
     there = device_value(x)
     if there is None:
         return x.detach()._array()
@@ -131,7 +130,7 @@ def memory_of(x: Tensor) -> Any:
 
 
 def layout_of(x: Tensor) -> Raw:
-    """An array that lies in memory as a tensor does."""
+    """An array with the strides of a tensor. Its elements may be meaningless."""
     there = device_value(x)
     return x.detach()._array() if there is None else there.layout
 

@@ -516,7 +516,7 @@ def in_kind(operation: Operation, values: list[Any]) -> list[Any]:
         bare = unrecorded(values)
         if bare is not None:
             return bare
-    if Lifted.device_level is not None:  # then constants of rules go to the device of the others
+    if Lifted.device_level is not None:  # move constants of rules to the device of other operands
         there = next((y for x in values if (y := device_value(x)) is not None), None)
         if there is not None:
             values = [there.placed(x) if arrays.is_raw(x) else x for x in values]

@@ -1,5 +1,5 @@
-"""Tracing a function of tensors on a device: on copies of them on the CPU, once. From the next call
-on the program runs on the device."""
+"""Copies on the CPU for tracing a function of tensors on a device. The first call runs on the
+copies; later calls run the program on the device."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class HostCopies:
     traced."""
 
     def __init__(self, tensors: list[Any]) -> None:
-        # Views keep up with their bases, so these are replaced, too.
+        # Views are updated from their bases, so the bases are replaced, too.
         bases = [x._meta.view.base for x in tensors if x._meta is not None and x._meta.view]
         each = {id(x): x for x in (*tensors, *bases)}.values()
         self.held = [(x, x._data) for x in each if device_value(x) is not None]
@@ -32,8 +32,9 @@ class HostCopies:
         )
         self.copies: list[Any] = []
         self.new: list[Any] = []
-        self.parts: list[Any] = []  # new tensors, what they are views of, and how
-        self.like: dict[int, Any] = {}  # values that new tensors are placed on a mesh like, by id
+        self.parts: list[Any] = []  # new tensors that are views, their bases, and the view steps
+        # On a mesh, for new tensors by id: the value whose sharding they get.
+        self.like: dict[int, Any] = {}
 
     def __enter__(self) -> HostCopies:
         self.copies = self._copied()  # before the first is replaced, as reading may raise an error
@@ -42,11 +43,11 @@ class HostCopies:
         return self
 
     def _copied(self) -> list[Any]:
-        """A copy on the CPU of each tensor. Copies of tensors that overlap share memory, too."""
+        """A copy on the CPU of each tensor. Copies of tensors that overlap share memory."""
         together: dict[int, list[tuple[Any, Any]]] = {}
         for x, value in self.held:
             together.setdefault(id(value.memory), []).append((x, value))
-        wholes: dict[int, Any] = {}  # copies of memory of which several tensors show the same part
+        wholes: dict[int, Any] = {}  # copies of memory in which tensors overlap, by id
         copies = []
         for x, value in self.held:
             memory = id(value.memory)
@@ -63,12 +64,12 @@ class HostCopies:
         return copies
 
     def take_over(self, trace: Trace) -> None:
-        """Note what the traced run made that belongs on the device: all but the numbers of an
-        optimizer, which computes them on the CPU."""
+        """Record the new tensors of the traced run that belong on the device: all except the
+        numbers of an optimizer, which stay on the CPU."""
         if self.place is None:
             return
         numbers: set[Any] = set()
-        recorded = {o for _, o in trace.recorded}  # of which the program makes new tensors
+        recorded = {o for _, o in trace.recorded}  # outputs with a history
         wholes = trace.wholes
         values = {id(x): value for x, value in self.held}
         inputs = {v: values.get(id(x)) for v, x in zip(trace.inputs, trace.watch.tensors,
@@ -99,7 +100,7 @@ class HostCopies:
     def __exit__(self, *given: Any) -> None:
         held = [(x, value, copy, x._data)
                 for (x, value), copy in zip(self.held, self.copies, strict=True)]  # fmt: skip
-        for x, value, _, now in held:  # all of them, before anything that may raise an error
+        for x, value, _, now in held:  # all, before anything that may raise an error
             if arrays.is_raw(now):
                 x._data = value
         for x, value, copy, now in held:
@@ -119,7 +120,7 @@ class HostCopies:
             x._version_counter = version_of(whole)
 
     def put(self, data: Any, like: Any) -> Any:
-        """An array on the device; on a mesh, placed as another value of its shape is."""
+        """An array on the device. On a mesh, it gets the sharding of a value of the same shape."""
         whole = like is None or self.place._mesh is None or like.shape != data.shape
         where = None if whole else like.array.sharding
         return Plug.devices().put(data, self.place, where)

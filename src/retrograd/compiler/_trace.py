@@ -70,7 +70,7 @@ class Trace:
         self._places: dict[Memory, tuple[New, Any]] = {}  # templates, and arrays
         self._viewed: set[Memory] = set()
         self._templates: dict[int, Any] = {}  # of tensors, by id
-        # On a device, what tensors of the run are parts of that is no tensor of it, by output.
+        # On a device: the bases of views whose base is not a tensor of the run, by output.
         self.wholes: dict[int, Any] = {}
         self.tensors: dict[int, Any] = {}  # new ones, by their output
         self.writes: list[tuple[int, int]] = []  # known tensor, output

@@ -535,8 +535,8 @@ def apart_in_memory(values: Sequence[Any], written: Sequence[int]) -> bool:
 
 
 def overlap_on_device(value: Any, others: Sequence[Any]) -> bool:
-    """Whether others that are views of the same memory on a device may show some of what a value
-    shows. Parts of one buffer that do not overlap may be written each on its own."""
+    """Whether a value overlaps with other values in the same memory on a device. Values that do not
+    overlap may be written independently."""
     return any(arrays.programs.overlap(value.layout, x.layout) for x in others)
 
 

@@ -360,7 +360,7 @@ class Level:
         raise NotImplementedError
 
     def ones_like(self, x: Any) -> Lifted:
-        """Ones of the shape and dtype of a value of this level, and where it is."""
+        """Ones of the shape and dtype of a value of this level, on its device."""
         ones, there = arrays.ones(x.shape, x.dtype), device_value(x)
         return self.constant(ones if there is None else there.placed(ones))
 

@@ -139,7 +139,7 @@ def result_of(operation: Any, args: tuple[Any, ...], options: dict[str, Any]) ->
         return given[0]
     try:
         result = _from_one_element(operation, given, options)
-    except Exception:  # some operations need more elements; and real errors are raised below
+    except Exception:  # some operations need more elements; genuine errors are raised again below
         result = None
     if result is not None:
         return result
@@ -152,7 +152,8 @@ def result_of(operation: Any, args: tuple[Any, ...], options: dict[str, Any]) ->
 
 
 def _from_one_element(operation: Any, given: list[Any], options: dict[str, Any]) -> Any:
-    """The same from what an operation gives for single elements; None if that does not tell."""
+    """The results' shapes and dtypes, determined by computing the operation on single elements.
+    None if that is not possible."""
     placed = "where" in options  # by indices: operands are not broadcast against each other
     if (operation.of_elements and not placed) or operation.batch == "pointwise":
         shape: tuple[int, ...] = ()

@@ -160,7 +160,7 @@ class Operation:
         aligned = self.family in ("elementwise", "linear", "multilinear") and self.broadcasts
         drawn = random or batch == "random overwrite"
         by_family = self.family == "elementwise" if jvp else not adjoint
-        by_dims = batch in ("dims", "pointwise")  # operands have dimensions that are not aligned
+        by_dims = batch in ("dims", "pointwise")  # not all dimensions of operands are aligned
         self.of_elements = (
             aligned and by_family and not (view or drawn or callable(batch) or by_dims)
         )

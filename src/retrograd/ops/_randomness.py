@@ -20,8 +20,8 @@ from retrograd.ops._operation import raw
 def drawn(
     shape: Sequence[int], sample: Callable[[tuple[int, ...]], Raw], beside: Any = None
 ) -> Any:
-    """What ``sample`` gives for a shape, on the device of a value if one is given. Under a ``vmap``
-    that wants other numbers for each entry, it is asked for all of them at once."""
+    """The random numbers that ``sample`` draws for a shape, on the device of ``beside``. Under a
+    ``vmap`` with ``randomness="different"``, it draws the numbers for all entries at once."""
     there = device_value(beside)
     if there is not None:
         on_cpu = sample

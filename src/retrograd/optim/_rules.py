@@ -72,7 +72,7 @@ class RuleOptimizer(Optimizer):
     def _cast(self, param: Any, group: Group, value: Any, key: Any = None) -> Any:
         cast = super()._cast(param, group, value, key)
         if key in NUMBERS and isinstance(cast, Tensor):
-            cast = cast.cpu()  # where the numbers of kernels are computed from it
+            cast = cast.cpu()  # the numbers that kernels take are computed from it there
         shaped = self._elementwise and isinstance(cast, Tensor) and key not in NUMBERS
         if shaped and cast.shape != param.shape:
             raise ValueError(
@@ -190,8 +190,8 @@ def traced_step(level: Any, optimizer: RuleOptimizer) -> None:
 
 
 def _check_options(level: Any, group: Group) -> None:
-    """Numbers of a step are those in memory when it is run, which are not those that the program
-    itself computes for them."""
+    """Refuse options, such as a learning rate, that the program itself computes. A step reads its
+    options from memory before the program runs, so it would use old values."""
     lines = level.lines
     for name, option in group.items():
         data = option._data if isinstance(option, Tensor) else None
@@ -302,7 +302,7 @@ def check_may_write(optimizer: Optimizer, param: Any) -> None:
     values = [param._data]
     if param.grad is not None and type(param.grad) not in SPARSE:
         values.append(param.grad._data)
-    # Values on a device, whose level has no number, are under no transform.
+    # The level of values on a device has number 0: it is not a transform.
     if any(isinstance(x, Lifted) and x.level.number and not x.level.traces for x in values):
         raise RuntimeError(
             f"{type(optimizer).__name__}.step() cannot update a parameter inside of a function "
@@ -335,7 +335,7 @@ def zeros_like(param: Any) -> Any:
 
 
 def zeros_beside(param: Any, shape: tuple[int, ...]) -> Any:
-    """A state of zeros of another shape than the parameter, on its device."""
+    """Zeros of any shape in the dtype of a parameter, on its device."""
     there, zeros = device_value(param), arrays.zeros(shape, param.dtype.numpy)
     return wrap(zeros if there is None else there.placed(zeros))
 

@@ -89,10 +89,10 @@ class LBFGS(Optimizer):
             raise RuntimeError("only 'strong_wolfe' is supported")
         params = group["params"]
         if any([isinstance(p._data, Lifted) and p.device._mesh is not None for p in params]):
-            # XLA's devices of the CPU wait for each other for ever where many sums over them are
-            # under way, as they are in the approximation of the Hessian.
+            # The approximation of the Hessian computes many sums over all devices. XLA's virtual
+            # devices on the CPU deadlock if many of these run at once.
             raise NotImplementedError(
-                "LBFGS does not take parameters on a mesh of devices. Use another optimizer, or "
+                "LBFGS does not support parameters on a mesh of devices. Use another optimizer, or "
                 "keep the parameters on one device."
             )
         # The state concerns all parameters, and is stored with the first.
@@ -109,8 +109,9 @@ class LBFGS(Optimizer):
 
 class _Search:
     """The search of one step, with its approximation of the Hessian. All vectors are raw arrays of
-    all parameters together, on the device of the parameters. Numbers that decide are read from
-    there; those that only scale vectors are not, because a read waits for the device."""
+    all parameters together, on the device of the parameters. Numbers that determine control flow
+    are read from the device. Those that only scale vectors are not, because reading waits for the
+    device."""
 
     def __init__(self, optimizer: LBFGS, closure: Callable[[], Any], state: Any) -> None:
         self.optimizer, self.closure, self.state = optimizer, closure, state
@@ -252,16 +253,17 @@ def _number(loss: Any) -> float:
 
 
 def _read(x: Any) -> Any:
-    """A number as NumPy has it, which keeps its dtype in arithmetic."""
+    """A number as a NumPy scalar, which keeps its dtype in arithmetic."""
     return x.host[()] if isinstance(x, Lifted) else x
 
 
 def _largest(x: Raw) -> Any:
+    """The largest magnitude of all elements."""
     return abs(x).max() if isinstance(x, arrays.ndarray) else _read(wrap(x).abs().max()._data)
 
 
 def _total(x: Raw) -> Any:
-    """The sum of the sizes of all elements."""
+    """The sum of the magnitudes of all elements."""
     return abs(x).sum() if isinstance(x, arrays.ndarray) else _read(wrap(x).abs().sum()._data)
 
 

@@ -260,14 +260,14 @@ def representative(x: Any) -> Any:
 
 
 def outside(name: str, solve: Callable[..., Tensor], *values: Any) -> Tensor:
-    """What a solver outside this library finds, from values without history. A program that is
-    being traced cannot contain it: the program notes that these values were looked at."""
+    """The result of a solver outside this library, given values without history. A traced program
+    cannot contain such a solver; it records that the values were read."""
     level = tracer()
     if level is None or not any(isinstance(raw(x), Lifted) for x in values):
         return solve(*[x.detach() if isinstance(x, Tensor) else x for x in values]).detach()
     level.look(f"{name}()")
-    found = solve(*[representative(x) for x in values])
-    return wrap(level.made(raw(found)))  # type: ignore[no-any-return]
+    solution = solve(*[representative(x) for x in values])
+    return wrap(level.made(raw(solution)))  # type: ignore[no-any-return]
 
 
 def _plain(data: Any) -> Any:

@@ -220,7 +220,7 @@ def apply_lifted(
     if not level.number:
         level.check_places(operands)
         operands = level.with_recorded_numbers(operands)
-    elif Lifted.device_level is not None:  # below a transform, its rules have constants
+    elif Lifted.device_level is not None:  # not below: constants of rules may be on the CPU
         Lifted.device_level.check_places(operands, transformed=True)
     if op.definition is not None and computed is None and not level.records_whole(op):
         return defined(op, operands, options)
@@ -415,7 +415,7 @@ def mark_views(
         first = before.part if before is not None else None
         from retrograd.autograd._parts import Part
 
-        if before is not None and op.name == "as_strided":  # not a part of the view in between
+        if before is not None and op.name == "as_strided":  # it may exceed the view
             from retrograd.ops.shapes.viewing import strided_from
 
             options, source, first = strided_from(before.base, source, options), before.base, None

@@ -34,8 +34,8 @@ def as_tensor(data: Any, dtype: Any = None, device: Any = None) -> Tensor:
     if arrays.is_raw(data) and (wanted is None or wanted == data.dtype):
         data = from_numpy(arrays.writable(data))
     if isinstance(data, Tensor):
-        found: Tensor = to(data, dtype=dtype, device=place)
-        return found
+        result: Tensor = to(data, dtype=dtype, device=place)
+        return result
     return tensor(data, dtype=dtype, device=device)
 
 
@@ -143,5 +143,5 @@ def from_dlpack(ext_tensor: Any, *, device: Any = None, copy: bool | None = None
     """
     if device is not None and is_meta(device):
         raise BufferError("Cannot pack tensors on meta")
-    place = CPU if device is None else device  # whatever the device of new tensors is
+    place = CPU if device is None else device  # regardless of the default device
     return new_tensor(arrays.from_dlpack(ext_tensor, copy), place=place)

@@ -66,7 +66,7 @@ def _attention_of(
     some, each = (any_of(allowed, dim=(3,), keepdim=keepdim) for keepdim in (False, True))
     total = logsumexp_op(where(each, scores, zeros_like(scores)), dim=(3,), keepdim=False)
     weights = safe_softmax(scores)
-    if raw(weights).dtype != raw(values).dtype:  # a float32 mask of operands in bfloat16
+    if raw(weights).dtype != raw(values).dtype:  # bfloat16 operands with a float32 mask
         weights = to_dtype(weights, dtype=raw(values).dtype)
     weighted = products.matmul(weights, values)
     return weighted, where(some, total, zeros_like(total))

@@ -197,7 +197,8 @@ def as_strided(
 
 
 def strided_from(base: Any, view: Any, options: dict[str, Any]) -> dict[str, Any]:
-    """The options by which ``as_strided`` takes of ``base`` what it would take of a view of it."""
+    """The options of ``as_strided`` for which it gives the same result from ``base`` as it gives
+    with ``options`` from a view of ``base``."""
     start = options["start"] + _offset(view) - _offset(base)
     return {**options, "start": start, "own": arrays.strides(arrays.writable(raw(base)))}
 
