@@ -304,7 +304,7 @@ def test_writes_that_overlap_are_refused(write: Any) -> None:
     lambda x: torch.integrate.odeint(lambda t, y: -y, x, torch.linspace(0, 1, 3).double()),
 ])  # fmt: skip
 def test_solvers_refuse_tensors_on_a_device(solve: Any) -> None:
-    with pytest.raises(TypeError, match=r"a tensor that was given is on xla:cpu:0\. Pass x\.cpu"):
+    with pytest.raises(TypeError, match=r"a tensor passed to one is on xla:cpu:0\. Pass x\.cpu"):
         solve(made([1.0, 2.0], dtype=torch.float64))
 
 

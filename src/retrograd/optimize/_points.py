@@ -159,10 +159,10 @@ def as_data(x: Any) -> Tensor:
 
 
 def on_cpu(x: Tensor) -> Tensor:
-    """A Tensor that SciPy is to see; TypeError if it is on a device."""
+    """The tensor, if it is on the CPU, where SciPy computes; otherwise a TypeError."""
     if device_value(x) is not None:
         raise TypeError(
-            f"SciPy's solvers compute on the CPU, and a tensor that was given is on {x.device}. "
+            f"SciPy's solvers compute on the CPU, but a tensor passed to one is on {x.device}. "
             "Pass x.cpu(). The function may move its argument to the device and its result back."
         )
     return x
