@@ -321,7 +321,7 @@ def test_double_precision_is_kept() -> None:
 def test_lbfgs_is_refused() -> None:
     layer = fully_shard(nn.Linear(16, 8), mesh=ROW)
     optimizer = torch.optim.LBFGS(layer.parameters())
-    with pytest.raises(NotImplementedError, match="not take parameters on a mesh of devices"):
+    with pytest.raises(NotImplementedError, match="not support parameters on a mesh of devices"):
         optimizer.step(lambda: layer(torch.ones(8, 16)).sum())
     assert not optimizer.state
 
