@@ -5,6 +5,7 @@ Run by tests/devices/test_on_devices.py in a process of its own.
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ import pytest
 from _device import DEVICE, made
 
 import retrograd as torch
-from retrograd.devices import _calls, _fused
+from retrograd.devices import _calls, _fused, _level, _pending
 from retrograd.nn import functional as F
 
 
@@ -214,3 +215,42 @@ def test_views_of_views_are_found_again() -> None:
         assert y.tolist() == [[1, 5, 9], [-2, -6, -10], [50, -7, -11]]
         assert first.tolist() == [[1, 5, 9]]
         assert (second + y[:2]).tolist() == [[-1, -1, -1], [48, -13, -21]]
+
+
+def interrupt_at(number: int, *modules: Any) -> Any:
+    """A trace function that raises KeyboardInterrupt at a line of some modules."""
+    left, names = [number], {module.__file__ for module in modules}
+
+    def trace(frame: Any, event: str, _: Any) -> Any:
+        if frame.f_code.co_filename not in names:
+            return None
+        if event in ("line", "call"):
+            left[0] -= 1
+            if left[0] == 0:
+                raise KeyboardInterrupt
+        return trace
+
+    return trace
+
+
+def test_an_interrupt_at_any_line_ends_tracing() -> None:
+    x, other, number, interrupted = made([1.0, 2.0]), torch.ones(2), 0, True
+    indices = made([1, 0])
+    before = sys.gettrace()
+    while interrupted:
+        number += 1
+        _calls._calls.clear()  # so that the composite is traced again
+        sys.settrace(interrupt_at(number, _fused, _level))
+        try:
+            values = F.smooth_l1_loss(x[indices] * 3, x)
+            interrupted = False
+        except KeyboardInterrupt:
+            pass
+        finally:
+            sys.settrace(before)
+        assert _pending.tracing.expected is None
+        assert (x * 2).tolist() == [2.0, 4.0]
+        with pytest.raises(RuntimeError, match="at least two devices"):
+            x * other
+    assert values.item() == pytest.approx(2.5)
+    assert number > 100

@@ -50,9 +50,20 @@ class Fused(Function):
         def traced(*flat: Any) -> tuple[Any, ...]:
             values = _filled(templates, iter(flat))
             inputs = values_in(values)
-            with opened(_NoDraws()), _Tracing() as expected:
-                results = function(*values)
-                outputs = self._outputs(results, inputs, place)
+            generator, thread = arrays.random.default_generator, _pending.tracing
+            drawn, expected = generator.saved().tobytes(), list[Any]()
+            with opened(_NoDraws()):
+                try:  # twice, because an interrupt can stop one
+                    try:
+                        thread.expected, thread.calls = expected, 0
+                        results = function(*values)
+                        outputs = self._outputs(results, inputs, place)
+                    finally:
+                        thread.expected = None
+                finally:
+                    thread.expected = None
+            if generator.saved().tobytes() != drawn:
+                raise CannotTraceError("it draws random numbers")
             if any([x.memory.array is not array for x, array in zip(inputs, flat, strict=True)]):
                 raise CannotTraceError("it writes to its operands")
             self.expects = bool(expected)
@@ -132,18 +143,3 @@ class _NoDraws(Level):
 
     def run(self, operation: Any, args: tuple[Any, ...], options: dict[str, Any]) -> Any:
         raise CannotTraceError(f"{operation.name} draws random numbers")
-
-
-class _Tracing:
-    """A block in which operations on values are traced. ``__enter__`` returns the list to which
-    their checks of indices are appended."""
-
-    def __enter__(self) -> list[Any]:
-        self.drawn = arrays.random.default_generator.saved().tobytes()
-        _pending.tracing.expected, _pending.tracing.calls = [], 0
-        return _pending.tracing.expected
-
-    def __exit__(self, *error: Any) -> None:
-        _pending.tracing.expected = None
-        if arrays.random.default_generator.saved().tobytes() != self.drawn:
-            raise CannotTraceError("it draws random numbers")

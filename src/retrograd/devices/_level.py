@@ -112,18 +112,28 @@ class DeviceLevel(Level):
 
     def check(self, check: Any, values: Any, options: dict[str, Any]) -> None:
         """Run an operation's check, which may read values."""
-        self._state.looks = True
-        try:
-            check(*values, **options)
+        state = self._state
+        before = state.looks
+        try:  # twice, here and below, because an interrupt can stop one
+            try:
+                state.looks = True
+                check(*values, **options)
+            finally:
+                state.looks = before
         finally:
-            self._state.looks = False
+            state.looks = before
 
     def apply(self, operation: Any, args: tuple[Any, ...], options: dict[str, Any]) -> Any:
-        self._state.depth += 1
+        state = self._state
+        depth = state.depth
         try:
-            return self.run(operation, args, options)
+            try:
+                state.depth = depth + 1
+                return self.run(operation, args, options)
+            finally:
+                state.depth = depth
         finally:
-            self._state.depth -= 1
+            state.depth = depth
 
     def fast_path(self, operation: Any) -> Callable[..., Any] | None:
         return _recording.fast_path(operation)
@@ -154,11 +164,16 @@ class DeviceLevel(Level):
         return self.defined(operation, args, options)
 
     def defined(self, operation: Any, args: tuple[Any, ...], options: dict[str, Any]) -> Any:
-        self._state.depth += 1
+        state = self._state
+        depth = state.depth
         try:
-            result = operation.definition(*args, **options)
+            try:
+                state.depth = depth + 1
+                result = operation.definition(*args, **options)
+            finally:
+                state.depth = depth
         finally:
-            self._state.depth -= 1
+            state.depth = depth
         place = place_of((*args, *options.values()))
         if isinstance(result, (tuple, list)):
             return tuple([_on(y, place) for y in result])
