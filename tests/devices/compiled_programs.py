@@ -5,6 +5,7 @@ Run by tests/devices/test_on_devices.py in a process of its own.
 
 from __future__ import annotations
 
+import sys
 import warnings
 import weakref
 from typing import Any
@@ -398,3 +399,74 @@ def test_a_step_with_a_parameter_on_the_cpu_is_not_compiled() -> None:
         losses = [run().item() for _ in range(3)]
     np.testing.assert_allclose(losses, [6.0, 5.1, 4.2], rtol=1e-6)
     assert scale.grad.device.type == "cpu"
+
+
+def test_an_interrupt_at_any_line_leaves_parameters_old_or_new() -> None:
+    torch.manual_seed(0)
+    layer = nn.Linear(3, 2).to(DEVICE)
+    optimizer = torch.optim.Adam(layer.parameters(), lr=0.1)
+    x = torch.randn(4, 3).to(DEVICE)
+
+    @torch.compile
+    def step() -> Any:
+        optimizer.zero_grad()
+        loss = layer(x).square().sum()
+        loss.backward()
+        optimizer.step()
+        return loss.detach()
+
+    def tensors() -> list[Any]:
+        states = optimizer.state.values()
+        return [*layer.parameters(), *[s[n] for s in states for n in ("exp_avg", "exp_avg_sq")]]
+
+    for _ in range(4):
+        step()
+    before = [t.tolist() for t in tensors()]
+    counts = [s["step"].clone() for s in optimizer.state.values()]
+
+    def reset() -> None:
+        with torch.no_grad():
+            for t, value in zip(tensors(), before, strict=True):
+                t.copy_(torch.tensor(value))
+            for state, count in zip(optimizer.state.values(), counts, strict=True):
+                state["step"].copy_(count)
+        assert [t.tolist() for t in tensors()] == before
+
+    lines, stop = 0, 0
+
+    def trace(frame: Any, event: str, arg: Any) -> Any:
+        nonlocal lines
+        if not frame.f_code.co_filename.endswith("devices/_programs.py"):
+            return None
+        lines += 1
+        if lines == stop:
+            raise KeyboardInterrupt
+        return trace
+
+    def interrupted(number: int) -> bool:
+        nonlocal lines, stop
+        lines, stop, outer = 0, number, sys.gettrace()
+        sys.settrace(trace)
+        try:
+            step()
+        except KeyboardInterrupt:
+            return True
+        finally:
+            sys.settrace(outer)
+        return False
+
+    reset()
+    step()
+    after = [t.tolist() for t in tensors()]
+    number, changed = 1, set()
+    reset()
+    while interrupted(number):
+        found = [t.tolist() for t in tensors()]
+        assert found in (before, after)
+        changed.add(found == after)
+        assert all(len(p.grad.tolist()) == len(p) for p in layer.parameters())
+        number += 1
+        reset()
+    assert changed == {False, True}
+    assert number > 100
+    assert step.eager_because is None

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Sequence
+from itertools import starmap
 from operator import itemgetter
 from sys import getrefcount
 from typing import Any
@@ -128,8 +129,9 @@ class OnDevice(Executable):
         self.donated: dict[int, list[int]] = {}
         for stage in reversed(stages):
             inputs = stage.program.inputs
+            made = set(stage.program.outputs)
             self.donated[id(stage.program)] = [
-                i for i, v in enumerate(inputs) if v in self.becomes and v not in later
+                i for i, v in enumerate(inputs) if self.becomes.get(v) in made and v not in later
             ]
             later.update(inputs)
         gradients = list(dict.fromkeys(new for _, new in program.gradients))
@@ -303,13 +305,18 @@ class Part(Compiled):
         self.gradients = gradients
         # JAX assigns the memory of each donated argument to the first output of its shape without
         # memory, so outputs are in the order of the arguments that they replace.
-        made = set(program.outputs)
         updated = [becomes[program.inputs[i]] for i in donated]
-        self.leading = [*[v for v in updated if v in made], *gradients]
+        self.leading = [*updated, *gradients]
+        position = {v: k for k, v in enumerate(program.outputs)}
+        # The outputs that replace donated inputs and recycled gradients.
+        self.instead = {i: position[v] for i, v in zip(donated, updated, strict=True)}
+        self.instead.update((len(program.inputs) + i, position[v])
+                            for i, v in enumerate(gradients))  # fmt: skip
         number = {v: i for i, v in enumerate(program.inputs)}
         self.like = [number.get(like[v]) if v in like else None for v in program.outputs]
         self.where: tuple[Any, ...] = ()  # on a mesh, the shardings of inputs
         self.calls: dict[Any, Callable[..., Any]] = {}
+        self.kept: set[int] = set()  # inputs that are outputs themselves
         self.picked: Callable[..., Any] | None = None  # selects the outputs from XLA's results
 
     def __call__(self, *values: Any) -> tuple[Any, ...]:
@@ -336,14 +343,45 @@ class Part(Compiled):
                     self.explain(error)
                     return self.program.run(*map(_on_host, values[:count]))
             doubtful = [_on_host(x) for x in values[:count]] if self.in_doubt else ()
-            args[count:count] = self.held
-            results = _platforms.within_memory(call, place, *args)
+            results = self.results_of(call, args, values, alone)
         if self.in_doubt and not results[-1]:
             return self.program.run(*doubtful)
         if self.picked is not None:
             return self.picked(results)  # type: ignore[no-any-return]
         return tuple([_apart(values[y.position]) if y.is_input else results[y.position]
                       for y in self.outputs])  # fmt: skip
+
+    def results_of(
+        self, call: Callable[..., Any], args: list[Any], values: Sequence[Any],
+        alone: Sequence[int],
+    ) -> Any:  # fmt: skip
+        """The results of XLA's function. Donated memory holds its new contents at once, because an
+        interrupt may arrive before the program writes its results."""
+        held = [*args]
+        count = len(self.program.inputs)
+        held[count:count] = self.held
+        results: list[Any] = []
+        try:
+            # One call into C: Python delivers an interrupt as soon as a call returns to its code.
+            results.extend(starmap(call, (held,)))
+            self.hold(results[0], args, values, alone)
+        except jax.errors.JaxRuntimeError as error:
+            raise _platforms.explained(error, place_of(values)) from None
+        except BaseException:  # an interrupt
+            if results:
+                self.hold(results[0], args, values, alone)
+            raise
+        return results[0]
+
+    def hold(
+        self, results: Sequence[Any], args: Sequence[Any], values: Sequence[Any],
+        alone: Sequence[int],
+    ) -> None:  # fmt: skip
+        """Replace the contents of donated memory by the results that were written there."""
+        for i in (*alone, *range(len(self.program.inputs), len(values))):
+            x, y = values[i], self.outputs[self.instead[i]]
+            if i not in self.kept and type(x) is DeviceValue and not x.steps:
+                x.memory.content = (args if y.is_input else results)[y.position]
 
     def compiled_for(
         self, place: Any, donated: tuple[int, ...], where: tuple[Any, ...], count: int
@@ -364,7 +402,7 @@ class Part(Compiled):
         ]
         compiled: Callable[..., Any] = _quiet(self.jitted)(shapes, donated)
         # An argument that is also an output, such as a copy taken before a write, is not donated.
-        kept = {y.position for y in self.outputs if y.is_input}
+        kept = self.kept = {y.position for y in self.outputs if y.is_input}
         if not kept.isdisjoint(donated):
             donated = tuple([i for i in donated if i not in kept])
             compiled = _quiet(self.jitted)(shapes, donated)
