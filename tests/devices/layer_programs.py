@@ -149,3 +149,30 @@ def test_histograms_have_no_derivative() -> None:
         with pytest.raises(RuntimeError, match="derivative for aten::histogram is not implemented"):
             result.hist.sum().backward()
     assert x.histogram(2).hist.tolist() == [1.0, 2.0]
+
+
+@pytest.mark.parametrize("shape", [(4, 4), (5, 3), (3, 5)])
+@pytest.mark.parametrize("kind", ["cayley", "matrix_exp", "householder"])
+def test_orthogonal_weights(kind: str, shape: tuple[int, int]) -> None:
+    layer = torch.nn.Linear(*shape).to(DEVICE)
+    torch.nn.utils.parametrizations.orthogonal(layer, orthogonal_map=kind)
+    weight = layer.weight
+    product = weight @ weight.T if shape[1] <= shape[0] else weight.T @ weight
+    np.testing.assert_allclose(product.tolist(), np.eye(min(shape)), atol=1e-5)
+    (weight * weight.detach().exp()).sum().backward()
+    gradient = layer.parametrizations.weight.original.grad
+    assert gradient.device.type == DEVICE
+    assert gradient.abs().max().item() > 0.01
+
+
+def test_adaptive_softmax() -> None:
+    found = []
+    for device in ("cpu", DEVICE):
+        torch.manual_seed(0)
+        layer = torch.nn.AdaptiveLogSoftmaxWithLoss(8, 20, [5, 10], div_value=2.0).to(device)
+        x = torch.randn(6, 8).to(device).requires_grad_()
+        output, loss = layer(x, torch.tensor([0, 3, 6, 12, 19, 4]).to(device))
+        loss.backward()
+        found.append([y.tolist() for y in (output, loss, x.grad)])
+    for on, off in zip(*found, strict=True):
+        np.testing.assert_allclose(on, off, rtol=1e-5, atol=1e-6)

@@ -96,7 +96,7 @@ class AdaptiveLogSoftmaxWithLoss(Module):
         rows_in = input_ if batched else input_.unsqueeze(0)
         target = target_ if batched else target_.unsqueeze(0)
         output, used = rows_in.new_zeros(target.shape), 0
-        indices = empty(target.shape[0], dtype=target.dtype)
+        indices = empty(target.shape[0], dtype=target.dtype, device=target.device)
         for i, high in enumerate(self.cutoffs):
             low = self.cutoffs[i - 1] if i else 0
             inside = (target >= low) & (target < high)

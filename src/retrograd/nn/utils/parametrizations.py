@@ -190,7 +190,7 @@ class _Orthogonal(Module):
         if self.orthogonal_map == "matrix_exp":
             square = linalg.matrix_exp(skew)
         else:
-            unit = eye(rows, dtype=skew.dtype)
+            unit = eye(rows, dtype=skew.dtype, device=skew.device)
             square = linalg.solve(unit.add(skew, alpha=-0.5), unit.add(skew, alpha=0.5))
         return square[..., :columns] if rows != columns else square
 
@@ -228,10 +228,12 @@ def _completed(tall: Any) -> Any:
     rows, columns = tall.shape[-2:]
     if rows == columns:
         close = 10.0 * rows * finfo(tall.dtype).eps
-        if (tall.mH @ tall).allclose(eye(columns, dtype=tall.dtype), atol=close):
+        unit = eye(columns, dtype=tall.dtype, device=tall.device)
+        if (tall.mH @ tall).allclose(unit, atol=close):
             return tall.clone()
     else:
-        random = randn(*tall.shape[:-2], rows, rows - columns, dtype=tall.dtype)
+        shape = (*tall.shape[:-2], rows, rows - columns)
+        random = randn(shape, dtype=tall.dtype, device=tall.device)
         tall = cat([tall, random], dim=-1)
     reflectors, scales = tall.geqrf()
     # A positive diagonal of the triangular factor makes the decomposition unique.
