@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import io
 import re
+import threading
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,7 @@ from _device import DEVICE, HERE, made
 
 import retrograd as torch
 from retrograd import nn
-from retrograd.devices import _calls, _fused
+from retrograd.devices import _calls, _fused, _pending
 from retrograd.nn import functional as F
 
 
@@ -312,3 +313,47 @@ def test_code_for_arrays_refuses_tensors_on_a_device() -> None:
     x = made([1.0, 2.0, 3.0, 4.0], dtype=torch.float64)
     with pytest.raises(TypeError, match=r"with NumPy or SciPy\. Move the tensor to the CPU"):
         torch.interpolate.CubicSpline(x, x * x)(x)
+
+
+def test_an_interrupt_while_indices_are_checked_forgets_no_check() -> None:
+    class Computed:
+        """What a device says of indices, when it has computed that."""
+
+        interrupts = True
+
+        def __bool__(self) -> bool:
+            if self.interrupts:
+                self.interrupts = False
+                raise KeyboardInterrupt
+            return False
+
+    x = made([1.0, 2.0])
+    _pending.note("index", Computed())
+    with pytest.raises(KeyboardInterrupt):
+        x.tolist()
+    with pytest.raises(IndexError, match=r"index\(\): index out of range"):
+        x.tolist()
+    assert x.tolist() == [1.0, 2.0]
+
+
+def test_threads_check_indices_at_once() -> None:
+    class Computed:
+        """While a thread waits for this, another one checks it, and all that follow."""
+
+        waits = True
+
+        def __bool__(self) -> bool:
+            seen.append(self)
+            if self.waits:
+                self.waits = False
+                other = threading.Thread(target=_pending.check)
+                other.start()
+                other.join()
+            return True
+
+    seen: list[Any] = []
+    x, expected = made([1.0, 2.0]), [Computed() for _ in range(3)]
+    for holds in expected:
+        _pending.note("index", holds)
+    assert x.tolist() == [1.0, 2.0]
+    assert set(seen) == set(expected)

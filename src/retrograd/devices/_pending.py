@@ -6,6 +6,7 @@ value is read from a device, which has to wait anyway.
 
 from __future__ import annotations
 
+import itertools
 import threading
 from collections.abc import Iterable
 from typing import Any
@@ -28,7 +29,9 @@ class CannotTraceError(Exception):
 
 tracing = Tracing()
 _MANY = 256
-_expected: list[tuple[str, Any]] = []
+# By numbers in order. A thread looks at several, and another may have taken some of them meanwhile.
+_expected: dict[int, tuple[str, Any]] = {}
+_numbers = itertools.count()
 
 
 def note(name: str, holds: Any) -> None:
@@ -37,33 +40,36 @@ def note(name: str, holds: Any) -> None:
     if tracing.expected is not None:  # it becomes a result of the function that is traced
         tracing.expected.append(holds)
         return
-    _expected.append((name, holds))
+    _expected[next(_numbers)] = name, holds
     check_some()
 
 
 def expect(several: Iterable[tuple[str, Any]]) -> None:
     """Record several checks: the name of each operation, and a bool on the device."""
-    _expected.extend(several)
+    _expected.update(zip(_numbers, several, strict=False))
 
 
 def check_some() -> None:
     """Examine the oldest checks if there are many."""
-    while len(_expected) > _MANY:
-        _check(_expected.pop(0))
+    if len(_expected) > _MANY:
+        _check(list(_expected)[:-_MANY])
 
 
 def check() -> None:
     """Raise an IndexError if an index of any operation so far was out of range."""
-    while _expected:
-        _check(_expected.pop(0))
+    if _expected:
+        _check(list(_expected))
 
 
-def _check(expected: tuple[str, Any]) -> None:
-    name, holds = expected
-    if not holds:
-        _expected.clear()
-        raise IndexError(
-            f"{name}(): index out of range. Indices on a device are checked while the program "
-            "continues, so the line that called the operation comes earlier. On the CPU the error "
-            "names that line."
-        )
+def _check(numbers: list[int]) -> None:
+    for number in numbers:
+        name, holds = _expected.get(number, ("", True))
+        fine = bool(holds)  # waits for the device, and may be interrupted
+        _expected.pop(number, None)
+        if not fine:
+            _expected.clear()
+            raise IndexError(
+                f"{name}(): index out of range. Indices on a device are checked while the program "
+                "continues, so the line that called the operation comes earlier. On the CPU the "
+                "error names that line."
+            )
