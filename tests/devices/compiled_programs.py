@@ -5,7 +5,6 @@ Run by tests/devices/test_on_devices.py in a process of its own.
 
 from __future__ import annotations
 
-import sys
 import warnings
 import weakref
 from typing import Any
@@ -470,3 +469,5 @@ def test_an_interrupt_at_any_line_leaves_parameters_old_or_new() -> None:
     assert changed == {False, True}
     assert number > 100
     assert step.eager_because is None
+
+

@@ -165,23 +165,24 @@ class Compiled:
             return self.function(*args, **named)
         trace: Trace | None = None
         try:
-            with copies:
-                on_numpy = self.backend == "numpy" and copies.place is None
-                level = TraceLevel() if on_numpy else TraceLevel(False, xla.COMPOSITES)
-                level.device = copies.place
-                trace = Trace(self.function, seen, names, _identifier(self.__name__), level)
-                with collector_paused():
-                    result = trace.run(args, named)
-                    entry = Entry(trace, self.backend, self.quiet)
-                    large = copies.place is not None and (
-                        measured(entry.traced).bytes_moved > MOST_BYTES
-                    )  # fmt: skip
-                    if trace.recorded or (trace.reason is None and not large):
-                        trace.verify(entry)
-                copies.take_over(trace)
+            copies.begin()
+            on_numpy = self.backend == "numpy" and copies.place is None
+            level = TraceLevel() if on_numpy else TraceLevel(False, xla.COMPOSITES)
+            level.device = copies.place
+            trace = Trace(self.function, seen, names, _identifier(self.__name__), level)
+            with collector_paused():
+                result = trace.run(args, named)
+                entry = Entry(trace, self.backend, self.quiet)
+                large = copies.place is not None and (
+                    measured(entry.traced).bytes_moved > MOST_BYTES
+                )  # fmt: skip
+                if trace.recorded or (trace.reason is None and not large):
+                    trace.verify(entry)
+            copies.end(trace)
             self._settle_on(entry, trace)
             return entry.first_result(trace, result)
         except BaseException:
+            copies.end(trace)
             if trace is not None:
                 abandon(trace)
             raise

@@ -276,13 +276,18 @@ def abandon(trace: Trace) -> None:
     the state of an optimizer, are tensors of arrays again, as they are after an eager call. Their
     graphs are of values of the trace, and lead nowhere."""
     place = trace.level.device
+    numbers = trace.level.numbers()  # which an optimizer computes on the CPU
     for x in gc.get_objects():
         if Plug.tensor not in type(x).__mro__:
             continue
         data = getattr(x, "_data", None)
         if type(data) is Traced and data.level is trace.level:
             value = data.value
-            x._data = value if place is None else Plug.devices().put(value, place)
+            # A constant may be the count of an optimizer that is about to begin. As any number, it
+            # can be used with tensors on the device.
+            is_count = data.var in numbers or (data.var.constant is not None and not data.var.shape)
+            on_cpu = place is None or is_count
+            x._data = value if on_cpu else Plug.devices().put(value, place)
             if x._node is not None:
                 x._node = BrokenGraph(
                     "compile: there is no graph of this tensor, since an exception ended the call "

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
 
 class HostCopies:
-    """Replaces the values of tensors on a device by copies on the CPU while a function is
-    traced."""
+    """Replaces the values of tensors on a device by copies on the CPU while a function is traced,
+    from ``begin`` to ``end``. If an error or an interrupt ends ``end``, it is called again."""
 
     def __init__(self, tensors: list[Any]) -> None:
         # Views are updated from their bases, so the bases are replaced, too.
@@ -36,19 +36,12 @@ class HostCopies:
         # On a mesh, for new tensors by id: the value whose sharding they get.
         self.like: dict[int, Any] = {}
 
-    def __enter__(self) -> HostCopies:
-        self.copies = self._copied()  # before the first is replaced, as reading may raise an error
-        for (x, _), copy in zip(self.held, self.copies, strict=True):
-            x._data = copy
-        return self
-
-    def _copied(self) -> list[Any]:
-        """A copy on the CPU of each tensor. Copies of tensors that overlap share memory."""
+    def begin(self) -> None:
         together: dict[int, list[tuple[Any, Any]]] = {}
         for x, value in self.held:
             together.setdefault(id(value.memory), []).append((x, value))
         wholes: dict[int, Any] = {}  # copies of memory in which tensors overlap, by id
-        copies = []
+        copies = []  # before the first value is replaced, as reading may raise an error
         for x, value in self.held:
             memory = id(value.memory)
             others = [y for other, y in together[memory] if other is not x]
@@ -61,14 +54,23 @@ class HostCopies:
             else:
                 copy = value.host
             copies.append(copy)
-        return copies
+        self.copies = copies
+        for (x, _), copy in zip(self.held, copies, strict=True):
+            x._data = copy
+
+    def end(self, trace: Trace | None) -> None:
+        """Put the tensors, and those that the traced run created, on the device."""
+        if self.place is None:
+            return
+        if trace is not None:
+            self.take_over(trace)
+        self.put_back()
 
     def take_over(self, trace: Trace) -> None:
         """Record the new tensors of the traced run that belong on the device: all except the
         numbers of an optimizer, which stay on the CPU."""
-        if self.place is None:
-            return
-        numbers: set[Any] = set()
+        self.new, self.parts = [], []
+        numbers = trace.level.numbers()
         recorded = {o for _, o in trace.recorded}  # outputs with a history
         wholes = trace.wholes
         values = {id(x): value for x, value in self.held}
@@ -77,7 +79,6 @@ class HostCopies:
         state: dict[Any, Any] = {}
         for line in trace.level.lines:
             if getattr(line.operation.forward, "updates_parameter", False):
-                numbers.update(v for v in line.outputs if not v.shape)
                 param = line.args[0]
                 state.update((v, inputs.get(param)) for v in line.outputs if v.shape == param.shape)
         self.like = {id(x): state.get(trace.outputs[o]) for o, x in trace.tensors.items()}
@@ -97,13 +98,9 @@ class HostCopies:
                 self.parts.append((x, whole, template.steps))
         self.new += wholes.values()
 
-    def __exit__(self, *given: Any) -> None:
-        held = [(x, value, copy, x._data)
-                for (x, value), copy in zip(self.held, self.copies, strict=True)]  # fmt: skip
-        for x, value, _, now in held:  # all, before anything that may raise an error
-            if arrays.is_raw(now):
-                x._data = value
-        for x, value, copy, now in held:
+    def put_back(self) -> None:
+        for (x, value), copy in zip(self.held, self.copies, strict=False):  # empty before begin
+            now = x._data
             if now is copy:
                 if not arrays.programs.same(copy, value.host):
                     value.level.write(value, self.put(copy, value))
@@ -118,6 +115,10 @@ class HostCopies:
                 part = step(part)
             x._data = part
             x._version_counter = version_of(whole)
+        for x, value in self.held:  # a gradient that arrived before an error
+            grad = None if x._meta is None else x._meta.grad
+            if grad is not None and arrays.is_raw(grad._data):
+                grad._data = self.put(grad._data, value)
 
     def put(self, data: Any, like: Any) -> Any:
         """An array on the device. On a mesh, it gets the sharding of a value of the same shape."""

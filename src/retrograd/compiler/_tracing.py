@@ -54,6 +54,12 @@ class TraceLevel(ProgramWriter):
         self.device: Any = None  # that the program is for, if it is not the CPU
         self.depends_on_numbers = False  # of optimizers, which may otherwise change
 
+    def numbers(self) -> set[Var]:
+        """What optimizers computed that are numbers, such as counts of steps."""
+        updates = [line for line in self.lines
+                   if getattr(line.operation.forward, "updates_parameter", False)]  # fmt: skip
+        return {v for line in updates for v in line.outputs if not v.shape}
+
     # -- control flow --------------------------------------------------------------------------
 
     def cond(self, *given: Any) -> Any:
@@ -287,17 +293,16 @@ class TraceLevel(ProgramWriter):
                 self.look("a view that is written to as a whole")
         old = [x.var if isinstance(x, Traced) else x for x in args]
         returned = function(*[x.value if isinstance(x, Traced) else x for x in args]) or ()
-        outputs = []
-        for position in writes:
-            memory = args[position].memory
-            memory.var = self.variable(args[position].value)
-            memory.version += 1
-            outputs.append(memory.var)
+        written = [self.variable(args[position].value) for position in writes]
         made = [Traced(self, y, self.variable(y)) for y in returned]
-        outputs += [y.var for y in made]
+        outputs = (*written, *[y.var for y in made])
         kernel = Kernel(name, function, tuple(writes))
-        self.lines.append(Line(tuple(outputs), kernel, tuple(old), {}, True, self.place(3),
+        # First, as an interrupt may come, and lines say what a variable is.
+        self.lines.append(Line(outputs, kernel, tuple(old), {}, True, self.place(3),
                                bool(modes.frame.tasks)))  # fmt: skip
+        for position, var in zip(writes, written, strict=True):
+            args[position].memory.var = var
+            args[position].memory.version += 1
         return made
 
     def take_in(self, tensor: Any) -> None:
