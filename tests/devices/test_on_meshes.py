@@ -57,5 +57,6 @@ def test_the_example_of_the_docs() -> None:
 
 
 @pytest.mark.long
-def test_programs_on_a_mesh() -> None:
-    run("-m", "pytest", "-q", "-p", "no:cacheprovider", "mesh_programs.py")
+@pytest.mark.parametrize("file", ["mesh_programs.py", "mesh_usage_programs.py"])
+def test_programs_on_a_mesh(file: str) -> None:
+    run("-m", "pytest", "-q", "-p", "no:cacheprovider", file)

@@ -117,7 +117,7 @@ class Function:
 
         def call(*flat: Any) -> Any:
             with jax.enable_x64(True):
-                return jitted(*flat)
+                return _platforms.settled(jitted(*flat))
 
         self.function = call
 

@@ -120,10 +120,27 @@ def target(place: Any) -> Any:
     return device_of(place.type, place.index)
 
 
+def settled(found: Any) -> Any:
+    """What a function of JAX gave, an array or several. On a mesh of virtual devices of the CPU, it
+    is waited for.
+
+    These devices share as many threads as there are devices, and a program that communicates takes
+    all of them. JAX starts it and goes on; when 32 programs wait for a device, starting the next
+    one blocks a thread, which the first then lacks: none ever ends.
+    """
+    several = isinstance(found, (tuple, list))
+    if several and not found:
+        return found
+    devices = (found[0] if several else found).sharding.device_set
+    if len(devices) > 1 and next(iter(devices)).platform == "cpu":
+        jax().block_until_ready(found)
+    return found
+
+
 def within_memory(function: Any, place: Any, *args: Any) -> Any:
     """Call a function of JAX. OutOfMemoryError if the device has no memory for the results."""
     try:
-        return function(*args)
+        return settled(function(*args))
     except jax().errors.JaxRuntimeError as error:
         raise explained(error, place) from None
 

@@ -373,7 +373,7 @@ def moved(array: Any, where: Any) -> Any:
     float32."""
     jax = _platforms.jax()
     with jax.enable_x64(True):
-        return jax.device_put(array, where)
+        return _platforms.settled(jax.device_put(array, where))
 
 
 def put(data: Any, place: Any, where: Any = None) -> DeviceValue:
