@@ -62,8 +62,15 @@ def place_in(values: Any) -> Any:
 
 
 def on_one_device(one: Memory, other: Memory) -> bool:
-    """Whether two pieces of memory are on the same device, which may have several names."""
-    return bool(one.place == other.place or one.array.devices() == other.array.devices())
+    """Whether two pieces of memory are on the same device, which may have several names, or on the
+    same mesh."""
+    return one.place == other.place or _devices(one) == _devices(other)
+
+
+def _devices(memory: Memory) -> list[Any]:
+    """JAX's devices that memory is spread over, in their order, which XLA's programs depend on."""
+    mesh = memory.place._mesh
+    return [*(memory.array.devices() if mesh is None else mesh._jax_mesh.devices.flat)]
 
 
 def values_in(values: Any) -> list[DeviceValue]:

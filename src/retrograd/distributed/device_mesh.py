@@ -15,7 +15,7 @@ from retrograd import arrays
 from retrograd.autograd._wrap import Plug
 from retrograd.distributed import _groups, _objects, _ranks
 from retrograd.tensor._conversion import as_tensor
-from retrograd.tensor._device import device
+from retrograd.tensor._device import COMPUTES, device
 
 VIRTUAL = "XLA_FLAGS=--xla_force_host_platform_device_count"
 
@@ -39,10 +39,10 @@ class OnMesh(device):
         return f"a mesh of {self._mesh.size()} devices '{self.type}'"
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, OnMesh) and other._mesh is self._mesh
+        return isinstance(other, OnMesh) and other._mesh._jax_mesh == self._mesh._jax_mesh
 
     def __hash__(self) -> int:
-        return id(self._mesh)
+        return self._mesh._hash
 
     def __reduce__(self) -> Any:
         return device, (self.type,)
@@ -52,7 +52,8 @@ class DeviceMesh:
     """A multi-dimensional grid of devices, over which tensors are split or replicated.
 
     ``mesh["tp"]`` is a part of the dimensions. Placements on it leave those of the others as they
-    are. All tensors know the whole mesh as theirs.
+    are. All tensors know the whole mesh as theirs. Meshes of the same devices, shape and names are
+    equal, and tensors on them can be combined.
 
     Args:
         device_type: ``"cuda"``, ``"tpu"``, ``"xla"``, or ``"cpu"``, which stands for ``"xla:cpu"``.
@@ -68,8 +69,8 @@ class DeviceMesh:
     def __init__(
         self, device_type: str, mesh: Any, *, mesh_dim_names: Sequence[str] | None = None
     ) -> None:
-        self.device_type = "xla:cpu" if device_type == "cpu" else device_type
-        self.mesh = as_tensor(mesh)
+        self.device_type = _known(device_type)
+        self.mesh = as_tensor(mesh, device="cpu")
         self.mesh_dim_names = None if mesh_dim_names is None else tuple(mesh_dim_names)
         self._root = self
         self._axes = self.mesh_dim_names or tuple(f"dim{i}" for i in range(self.ndim))
@@ -77,6 +78,10 @@ class DeviceMesh:
         devices.device_of(self.device_type, None)  # for the error if there is none
         available = devices.everywhere(self.device_type)
         numbers = self.mesh.flatten().tolist()
+        if not numbers or any(not isinstance(i, int) or i < 0 for i in numbers):
+            raise ValueError(f"the devices of a mesh are given by their numbers, not by {numbers}")
+        if len(set(numbers)) < len(numbers):
+            raise RuntimeError(f"DeviceMesh cannot have duplicate values, but found {numbers}")
         if max(numbers) >= len(available):
             hint = f" {VIRTUAL}={len(numbers)} gives as many on the CPU, if it is set before JAX "
             raise RuntimeError(
@@ -87,6 +92,7 @@ class DeviceMesh:
         np, jax = arrays.programs.numpy, devices.jax()
         rows = np.array([available[i] for i in numbers], dtype=object).reshape(self.shape)
         self._jax_mesh = jax.sharding.Mesh(rows, self._axes)
+        self._hash = hash(self._jax_mesh)
         self._place = OnMesh(self)
 
     @property
@@ -108,33 +114,79 @@ class DeviceMesh:
         return math.prod(self.shape) if mesh_dim is None else self.shape[mesh_dim]
 
     def __getitem__(self, names: str | tuple[str, ...]) -> DeviceMesh:
-        names = (names,) if isinstance(names, str) else tuple(names)
+        names = names if isinstance(names, tuple) else (names,)
         known = self.mesh_dim_names
         if known is None:
-            raise RuntimeError("Cannot slice a DeviceMesh without mesh_dim_names!")
-        if not names or any(name not in known for name in names):
+            raise RuntimeError(
+                "Cannot slice a DeviceMesh without mesh_dim_names! Give a name to each dimension: "
+                "init_device_mesh(..., mesh_dim_names=('dp', 'tp'))"
+            )
+        if not names or any(name not in known for name in names) or len({*names}) < len(names):
             raise KeyError(
                 f"Invalid mesh_dim_names {names} specified. Valid mesh_dim_names are {[*known]}."
             )
         part = object.__new__(DeviceMesh)
         part.device_type, part._root, part._place = self.device_type, self._root, self._place
         part._jax_mesh, part._axes, part.mesh_dim_names = self._jax_mesh, names, names
+        part._hash = self._hash
         index = tuple(slice(None) if name in names else 0 for name in known)
         rest = [name for name in known if name in names]
         part.mesh = self.mesh[index].permute([rest.index(name) for name in names])
         return part
 
-    def get_coordinate(self) -> tuple[int, ...]:
+    def __eq__(self, other: object) -> bool:
+        return (isinstance(other, DeviceMesh) and self._axes == other._axes
+                and self._jax_mesh == other._jax_mesh)  # fmt: skip
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> DeviceMesh:
+        return self
+
+    def get_coordinate(self) -> tuple[int, ...] | None:
         """The position in the mesh of the first device that this process drives.
 
         Returns:
-            An index for each dimension.
+            An index for each dimension; None if it drives none of the devices.
         """
         jax = Plug.devices().jax()
         own = [d.process_index == jax.process_index() for d in self._jax_mesh.devices.flat]
+        if True not in own:
+            return None
         number = own.index(True)
         return tuple(number // math.prod(self._root.shape[i + 1 :]) % self._root.shape[i]
                      for i in map(self._root._axes.index, self._axes))  # fmt: skip
+
+    def get_local_rank(self, mesh_dim: int | str | None = None) -> int:
+        """The position along one dimension of the first device that this process drives.
+
+        Args:
+            mesh_dim: The dimension, or its name. It may be left out if there is only one.
+        """
+        if mesh_dim is None and self.ndim != 1:
+            raise RuntimeError(
+                f"Found the DeviceMesh have {self.ndim} dimensions. Optional kwarg `mesh_dim` "
+                "needs to be specified when device_mesh.ndim > 1."
+            )
+        if isinstance(mesh_dim, str):
+            return self[mesh_dim].get_local_rank()
+        found = self.get_coordinate()
+        if found is None:
+            raise RuntimeError(f"this process drives no device of {self}")
+        return found[mesh_dim or 0]
+
+    def get_group(self, mesh_dim: int | str | None = None) -> Any:
+        """Raises an error, as a mesh has no process groups.
+
+        Args:
+            mesh_dim: The dimension, or its name.
+        """
+        raise NotImplementedError(
+            "a mesh has no process groups: one process drives several devices, and XLA inserts "
+            "what they send each other. Place tensors with distribute_tensor() and redistribute(); "
+            "to connect processes, use new_group()"
+        )
 
     def sharding(self, placements: Sequence[Any], shape: Any, partly: bool = False) -> Any:
         """The JAX sharding for the placements of a tensor, one for each dimension of the mesh.
@@ -193,8 +245,13 @@ def init_device_mesh(
         >>> mesh["tp"]  # doctest: +SKIP
         DeviceMesh((tp=4), 'xla:cpu')
     """
+    if isinstance(mesh_shape, int) or not all(isinstance(n, int) and n > 0 for n in mesh_shape):
+        raise ValueError(
+            "mesh_shape is a tuple with the number of devices along each dimension, such as (8,) "
+            f"or (2, 4), but got {mesh_shape}"
+        )
     shape = tuple(mesh_shape)
-    if ":" in device_type and device_type != "xla:cpu":
+    if isinstance(device_type, str) and ":" in device_type and device_type != "xla:cpu":
         raise RuntimeError(f"Device type with index is not supported but got {device_type}. ")
     if mesh_dim_names is not None and len(set(mesh_dim_names)) != len(mesh_dim_names):
         raise RuntimeError(
@@ -207,12 +264,31 @@ def init_device_mesh(
             f"{len(mesh_dim_names)} and len(mesh_shape):{len(shape)}."
         )
     processes = _ranks.get_world_size() if _groups.is_initialized() else 1
-    if device_type in ("cpu", "xla:cpu"):
+    if _known(device_type) == "xla:cpu":
+        if math.prod(shape) % processes:
+            raise RuntimeError(
+                f"{math.prod(shape)} devices cannot be shared out equally among {processes} "
+                "processes: on the CPU, each makes the same number of virtual devices"
+            )
         _make_virtual_devices(math.prod(shape) // processes)
     if processes > 1:
         _join(processes)
-    numbers = as_tensor([*range(math.prod(shape))]).reshape(shape)
+    numbers = as_tensor([*range(math.prod(shape))], device="cpu").reshape(shape)
     return DeviceMesh(device_type, numbers, mesh_dim_names=mesh_dim_names)
+
+
+def _known(device_type: Any) -> str:
+    """The type of the devices of a mesh; an error if there are no meshes of it."""
+    if not isinstance(device_type, str):
+        raise TypeError(f"device_type is a string such as 'cuda', not {type(device_type).__name__}")
+    kind = device(device_type).type
+    kind = "xla:cpu" if kind == "cpu" else kind
+    if kind not in COMPUTES:
+        raise RuntimeError(
+            f"a mesh consists of devices of type 'cpu', {', '.join(map(repr, COMPUTES))}, "
+            f"not {device_type!r}"
+        )
+    return kind
 
 
 def _make_virtual_devices(count: int) -> None:

@@ -47,6 +47,9 @@ class device(ModeContext):  # noqa: N801 - PyTorch's name
         name = type
         if isinstance(type, device):
             name, index = type.type, type.index
+            if type._mesh is not None:
+                self.__class__ = type.__class__
+                self._mesh = type._mesh
         elif isinstance(type, int):  # of the accelerator, whatever it is
             name, index = "cuda", type
         elif not isinstance(type, str):
@@ -171,7 +174,7 @@ def is_on(data: Any, place: device) -> bool:
     own = value.memory.place
     if own._mesh is not None or place._mesh is not None:
         anywhere = place._mesh is None and place.index is None and own.type == place.type
-        return own._mesh is place._mesh or anywhere
+        return own == place or anywhere
     return own.type == place.type and place.index in (None, own.index)
 
 

@@ -115,7 +115,7 @@ def redistribute(x: Any, mesh: DeviceMesh | None, placements: Sequence[Any] | No
     assert own is not None
     mesh = own if mesh is None else mesh
     wanted = _checked(mesh, placements)
-    if mesh._root is not own:
+    if mesh._root != own:
         raise NotImplementedError("redistribute() to another mesh: full_tensor() and distribute it")
     source = None
     if device_value(x) is not None:  # with what is known of the other dimensions
