@@ -42,7 +42,7 @@ class OnMesh(device):
         return isinstance(other, OnMesh) and other._mesh._jax_mesh == self._mesh._jax_mesh
 
     def __hash__(self) -> int:
-        return self._mesh._hash
+        return hash(self._mesh)
 
     def __reduce__(self) -> Any:
         return device, (self.type,)
@@ -92,7 +92,7 @@ class DeviceMesh:
         np, jax = arrays.programs.numpy, devices.jax()
         rows = np.array([available[i] for i in numbers], dtype=object).reshape(self.shape)
         self._jax_mesh = jax.sharding.Mesh(rows, self._axes)
-        self._hash = hash(self._jax_mesh)
+        self._hash: int = hash(self._jax_mesh)
         self._place = OnMesh(self)
 
     @property

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
 
 from retrograd.autograd.graph import saved_tensors_hooks
 from retrograd.distributed.device_mesh import DeviceMesh, init_device_mesh
@@ -40,50 +40,96 @@ class FSDPModule:
             return super().forward(*args, **named)  # type: ignore[misc]
 
 
+class Member(NamedTuple):
+    """A parameter that is split, by the module that has it and its name there: it may be replaced
+    by another one."""
+
+    owner: Any
+    name: str
+    split: tuple[Any, ...]  # its placements
+    whole: tuple[Any, ...]  # and those it is gathered with
+
+
 class Shards:
     """The parameters of a module that are gathered while it runs."""
 
     def __init__(self, mesh: DeviceMesh, again: bool) -> None:
         self.mesh = mesh
         self.again = again  # whether they are gathered a second time for the backward pass
-        self.parameters: list[tuple[Any, str, Any]] = []  # the module, the name in it, itself
-        self.placements: dict[int, tuple[Any, Any]] = {}  # when split, and when gathered
-        self.gathered: dict[int, tuple[Any, Any]] = {}  # by the memory that they are in
+        self.members: list[Member] = []
+        self.gathered: dict[int, tuple[Any, Any, Member]] = {}  # by the memory that they are in
+        self.hidden: list[tuple[Any, str, Any, Any]] = []  # parameters whose place these took
+        self.depth = 0
 
-    def add(self, owner: Any, name: str, parameter: Any) -> None:
-        self.parameters.append((owner, name, parameter))
-        split = placements_of(parameter)
+    def add(self, owner: Any, name: str) -> None:
+        split = placements_of(owner._parameters[name])
         own = dict(zip(self.mesh._root._axes, split, strict=True))
         own.update(dict.fromkeys(self.mesh._axes, Replicate()))
-        self.placements[id(parameter)] = (split, tuple(own.values()))
+        self.members.append(Member(owner, name, split, tuple(own.values())))
 
-    def gather(self, parameter: Any, again: bool = False) -> Any:
-        split, whole = self.placements[id(parameter)]
+    def present(self) -> Iterator[tuple[Any, Member]]:
+        """The parameters that there are, and on the mesh: not those of a module that was moved."""
+        for member in self.members:
+            parameter = member.owner._parameters.get(member.name)
+            if parameter is not None and mesh_of(parameter) is not None:
+                yield parameter, member
+
+    def gather(self, parameter: Any, member: Member, again: bool = False) -> Any:
         mesh, x = self.mesh._root, parameter.detach() if again else parameter
-        return redistribute_op(x, mesh=mesh, placements=whole, source=split, again=again)
+        return redistribute_op(
+            x, mesh=mesh, placements=member.whole, source=member.split, again=again
+        )
 
     def __enter__(self) -> None:
+        self.depth += 1
+        if self.depth > 1:  # a module that calls itself
+            return
         # All of them first: if one cannot be gathered, the module is as it was.
-        known = {id(p): (self.gather(p), p) for _, _, p in self.parameters}
-        self.gathered.update((id(x._data.memory), (x, p)) for x, p in known.values())
-        for owner, name, parameter in self.parameters:
-            owner.__dict__[name] = known[id(parameter)][0]  # which hides the parameter
+        known: dict[int, Any] = {}
+        present = [*self.present()]
+        try:
+            for p, member in present:
+                if id(p) not in known:
+                    known[id(p)] = x = self.gather(p, member)
+                    self.gathered[id(x._data.memory)] = (x, p, member)
+        except BaseException:
+            self.__exit__()
+            raise
+        # Layers look there, and not only at attributes.
+        for p, member in present:
+            member.owner._parameters[member.name] = known[id(p)]
+            self.hidden.append((member.owner._parameters, member.name, p, known[id(p)]))
 
     def __exit__(self, *error: Any) -> None:
+        self.depth -= 1
+        if self.depth:
+            return
         self.gathered.clear()
-        for owner, name, _ in self.parameters:
-            owner.__dict__.pop(name, None)
+        while self.hidden:
+            parameters, name, parameter, gathered = self.hidden.pop()
+            if parameters.get(name) is gathered:  # and not another one, assigned meanwhile
+                parameters[name] = parameter
 
     def pack(self, x: Any) -> Any:
         """What a node keeps of a value: of one that was gathered, how to gather it again."""
-        _, parameter = self.gathered.get(id(getattr(x._data, "memory", None)), (None, None))
-        return x if parameter is None else (parameter, x._data.steps)
+        found = self.gathered.get(id(getattr(x._data, "memory", None)))
+        if found is None:
+            return x
+        _, parameter, member = found
+        return parameter, parameter._version, member, x._data.steps
 
     def unpack(self, kept: Any) -> Any:
         if not isinstance(kept, tuple):
             return kept
-        parameter, steps = kept
-        gathered = self.gather(parameter, again=True)
+        parameter, version, member, steps = kept
+        if parameter._version != version:
+            raise RuntimeError(
+                "one of the variables needed for gradient computation has been modified by an "
+                f"inplace operation: the parameter '{member.name}' of shape "
+                f"{tuple(parameter.shape)}, which fully_shard gathers again for the backward pass, "
+                f"is at version {parameter._version}; expected version {version} instead"
+            )
+        gathered = self.gather(parameter, member, again=True)
         for step in steps:
             gathered = step(gathered)
         return gathered
@@ -122,7 +168,7 @@ def fully_shard(
     mesh = _all_devices() if mesh is None else mesh
     shards = Shards(mesh, reshard_after_forward is not False)
     inner = [part._shards for part in module.modules() if isinstance(part, FSDPModule)]
-    taken = {id(p) for part in inner for _, _, p in part.parameters}
+    taken = {id(p) for part in inner for p, _ in part.present()}
     taken.update(map(id, ignored_params or ()))
     for owner in module.modules():
         for name, parameter in owner._parameters.items():
@@ -132,7 +178,7 @@ def fully_shard(
             split = _split(parameter, mesh) if chosen is None else chosen
             if not isinstance(split, Replicate):
                 place(parameter, mesh, (split,) * mesh.ndim)
-                shards.add(owner, name, parameter)
+                shards.add(owner, name)
     distribute_module(module, mesh._root)
     cls = type(module)
     module.__class__ = type(f"FSDP{cls.__name__}", (FSDPModule, cls), {})
