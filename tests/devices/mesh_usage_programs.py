@@ -4,6 +4,7 @@ tests/devices/test_on_meshes.py in a process of its own."""
 from __future__ import annotations
 
 import copy
+from collections import OrderedDict, namedtuple
 from typing import Any
 
 import numpy as np
@@ -12,8 +13,28 @@ import pytest
 import retrograd as torch
 from retrograd import nn
 from retrograd.distributed.device_mesh import DeviceMesh, init_device_mesh
-from retrograd.distributed.fsdp import fully_shard
-from retrograd.distributed.tensor import Replicate, Shard, distribute_tensor
+from retrograd.distributed.fsdp import (
+    CPUOffloadPolicy,
+    FullyShardedDataParallel,
+    MixedPrecisionPolicy,
+    OffloadPolicy,
+    fully_shard,
+)
+from retrograd.distributed.tensor import (
+    DTensor,
+    Replicate,
+    Shard,
+    distribute_module,
+    distribute_tensor,
+)
+from retrograd.distributed.tensor.parallel import (
+    ColwiseParallel,
+    ParallelStyle,
+    PrepareModuleInputOutput,
+    RowwiseParallel,
+    loss_parallel,
+    parallelize_module,
+)
 
 ROW = init_device_mesh("cpu", (8,))
 GRID = init_device_mesh("cpu", (2, 4), mesh_dim_names=("dp", "tp"))
@@ -162,3 +183,148 @@ def test_a_sharded_module_may_call_itself() -> None:
     for found, expected in zip(gradients(model), gradients(plain), strict=True):
         np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
     assert model.layer.weight.placements == (S(0),)
+
+
+def test_mixed_precision_is_of_what_is_gathered() -> None:
+    policy = MixedPrecisionPolicy(torch.bfloat16, output_dtype=torch.float32)
+    model, seen = fully_shard(net(), mesh=ROW, mp_policy=policy), []
+    model[2].register_forward_hook(
+        lambda layer, x, y: seen.append((layer.weight.dtype, x[0].dtype, y.dtype))
+    )
+    expected = gradients(net())
+    run = torch.compile(lambda x: model(x).sum(), fullgraph=True)
+    for call in (lambda x: model(x).sum(), run):
+        model.zero_grad()
+        y = call(distribute_tensor(torch.ones(8, 16), ROW, [S(0)]))
+        y.backward()
+        assert y.dtype == torch.float32
+        for p, g in zip(model.parameters(), expected, strict=True):
+            assert p.dtype == p.grad.dtype == torch.float32
+            assert p.placements == p.grad.placements == (S(0),)
+            np.testing.assert_allclose(p.grad.cpu().numpy(), g, rtol=0.05, atol=0.05)
+    assert set(seen) == {(torch.bfloat16,) * 3}
+    g = model[0].weight.grad.cpu()
+    assert not torch.equal(g, torch.from_numpy(expected[0]))
+
+
+def test_options_of_fully_shard() -> None:
+    both = fully_shard([nn.Linear(16, 8), nn.Linear(8, 16)], mesh=GRID)
+    assert [m.weight.placements for m in both] == [(R, S(0)), (R, S(0))]
+    both[0].set_requires_gradient_sync(False)
+    both[0].set_is_last_backward(True)
+    model = fully_shard(net(), mesh=ROW, offload_policy=OffloadPolicy())
+    with pytest.raises(ValueError, match=r"passed to fully_shard\(\) before"):
+        fully_shard(model, mesh=ROW)
+    with pytest.raises(ValueError, match="containers that do not implement forward"):
+        fully_shard(nn.ModuleList([net()]), mesh=ROW)
+    with pytest.raises(TypeError, match="takes a module, not Tensor"):
+        fully_shard(torch.ones(2), mesh=ROW)
+    with pytest.raises(TypeError, match="expected a DeviceMesh"):
+        fully_shard(net(), mesh="cuda")
+    with pytest.raises(NotImplementedError, match="leave offload_policy out"):
+        fully_shard(net(), mesh=ROW, offload_policy=CPUOffloadPolicy())
+    with pytest.raises(NotImplementedError, match=r"Use fully_shard\(block\) for each block"):
+        FullyShardedDataParallel(net())
+
+
+# -- modules on a mesh -------------------------------------------------------------------------
+
+
+def test_a_module_that_cannot_be_placed_is_as_before() -> None:
+    def refused(name: str, part: Any, mesh: Any) -> None:
+        if name == "2":
+            raise ArithmeticError
+
+    uneven = {"0": ColwiseParallel(), "2": ColwiseParallel()}
+    for place, error in (
+        (lambda m: parallelize_module(m, ROW, uneven), ValueError),
+        (lambda m: fully_shard(m, mesh=ROW, shard_placement_fn=lambda p: S(0)), ValueError),
+        (lambda m: distribute_module(m, ROW, refused), ArithmeticError),
+    ):
+        model = nn.Sequential(nn.Linear(16, 32), nn.BatchNorm1d(32), nn.Linear(32, 30))
+        model(torch.ones(8, 16)).sum().backward()
+        state = [*model.state_dict().values(), *[p.grad for p in model.parameters()]]
+        with pytest.raises(error):
+            place(model)
+        assert {x.device for x in state} == {torch.device("cpu")}
+        assert model[0].weight.device == model[0].weight.grad.device == torch.device("cpu")
+        assert model[1].running_mean.device == torch.device("cpu")
+        assert model(torch.ones(8, 16)).device == torch.device("cpu")
+        assert type(model) is nn.Sequential
+        assert not model[0]._forward_pre_hooks
+
+
+def test_a_module_may_leave_the_mesh() -> None:
+    x = torch.ones(8, 16)
+    expected = net()(x).tolist()
+    for model in (
+        fully_shard(net(), mesh=ROW),
+        parallelize_module(net(), ROW, {"0": ColwiseParallel(), "2": RowwiseParallel()}),
+    ):
+        assert isinstance(model(x), DTensor)
+        y = model.cpu()(x)
+        assert y.device == torch.device("cpu")
+        np.testing.assert_allclose(y.tolist(), expected, rtol=1e-6)
+        y.sum().backward()
+        assert model[0].weight.grad.device == torch.device("cpu")
+
+
+def test_arguments_by_name_and_in_containers() -> None:
+    Batch = namedtuple("Batch", ["x", "size"])
+
+    class Layer(nn.Linear):
+        def forward(self, batch: Any, scale: Any = None) -> Any:
+            seen.append(getattr(scale, "placements", None))
+            x = batch["x"] if isinstance(batch, dict) else batch.x
+            return super().forward(x if scale is None else x * scale)
+
+    seen: list[Any] = []
+    x = torch.ones(8, 16)
+    for batch in (OrderedDict(x=x), Batch(x, 8)):
+        assert fully_shard(Layer(16, 8), mesh=ROW)(batch).shape == (8, 8)
+    style = PrepareModuleInputOutput(
+        desired_input_kwarg_layouts={"scale": S(0)}, desired_output_layouts=S(1)
+    )
+    layer = parallelize_module(Layer(16, 8), ROW, style)
+    with loss_parallel():
+        y = layer(Batch(x, 8), scale=torch.ones(8, 16))
+        loss = nn.functional.cross_entropy(y, distribute_tensor(torch.arange(8), ROW))
+    assert (seen, y.placements) == ([None, None, (S(0),)], (S(1),))
+    loss.backward()
+    assert layer.weight.grad.placements == (R,)
+
+
+def test_styles_of_users() -> None:
+    class Half(ParallelStyle):
+        def _apply(self, module: Any, device_mesh: Any) -> Any:
+            return distribute_module(module, device_mesh, lambda name, part, mesh: (
+                part.register_parameter("bias", None)))  # fmt: skip
+
+    model = parallelize_module(net(), ROW, {"0": Half()})
+    assert model[0].bias is None
+    rows = RowwiseParallel()
+    table, layer = nn.Embedding(16, 8), nn.Linear(16, 8)
+    parallelize_module(table, ROW, rows)
+    parallelize_module(layer, ROW, rows)
+    seen: list[Any] = []
+    layer.register_forward_pre_hook(lambda layer, x: seen.append(x[0].placements))
+    assert layer(torch.ones(8, 16)).shape == (8, 8)
+    assert seen == [(S(1),)]
+    for style in ("colwise", ColwiseParallel):
+        with pytest.raises(TypeError, match=r"a plan has styles such as ColwiseParallel\(\)"):
+            parallelize_module(net(), ROW, {"0": style})
+
+
+def test_mistakes_in_placements() -> None:
+    x = torch.ones(8, 8)
+    for placements in (["S(0)"], [0], [S]):
+        with pytest.raises(TypeError, match=r"a placement is Shard\(dim\) or Replicate\(\)"):
+            distribute_tensor(x, ROW, placements)
+    with pytest.raises(TypeError, match=r"placements are a list, .*: \[Shard\(dim=0\)\]"):
+        distribute_tensor(x, ROW, S(0))
+    with pytest.raises(TypeError, match=r"expected a DeviceMesh, .*, not None"):
+        distribute_tensor(x, None, [S(0)])
+    with pytest.raises(TypeError, match=r"takes a tensor, not ndarray: use torch\.tensor"):
+        distribute_tensor(np.ones(8), ROW, [S(0)])
+    with pytest.raises(RuntimeError, match="placements is needed for redistribute!"):
+        distribute_tensor(x, ROW, [S(0)]).redistribute()

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any, NamedTuple, NoReturn
 
 from retrograd.autograd.graph import saved_tensors_hooks
 from retrograd.distributed.device_mesh import DeviceMesh, init_device_mesh
 from retrograd.distributed.tensor._dtensor import (
+    as_before_if_it_fails,
+    check_mesh,
     distribute_module,
     mesh_of,
     place,
@@ -15,7 +18,45 @@ from retrograd.distributed.tensor._dtensor import (
     redistribute_op,
 )
 from retrograd.distributed.tensor._placements import Replicate, Shard
-from retrograd.distributed.tensor.parallel import onto
+from retrograd.distributed.tensor.parallel import is_on_a_mesh, mapped, onto
+from retrograd.tensor._tensor import Tensor
+
+
+@dataclass(frozen=True)
+class MixedPrecisionPolicy:
+    """The dtypes that a fully sharded module computes with. Its parameters keep theirs.
+
+    Args:
+        param_dtype: The dtype that parameters are gathered in; by default, their own.
+        reduce_dtype: Accepted for compatibility: gradients are added up in ``param_dtype``.
+        output_dtype: The dtype of floating-point outputs of the module.
+        cast_forward_inputs: Whether floating-point arguments are converted to ``param_dtype``.
+
+    Example:
+        >>> policy = MixedPrecisionPolicy(param_dtype=torch.bfloat16)  # doctest: +SKIP
+        >>> fully_shard(model, mesh=mesh, mp_policy=policy)  # doctest: +SKIP
+    """
+
+    param_dtype: Any = None
+    reduce_dtype: Any = None
+    output_dtype: Any = None
+    cast_forward_inputs: bool = True
+
+
+@dataclass(frozen=True)
+class OffloadPolicy:
+    """That parameters stay on their devices."""
+
+
+@dataclass(frozen=True)
+class CPUOffloadPolicy(OffloadPolicy):
+    """That parameters are kept on the CPU. ``fully_shard`` refuses it.
+
+    Args:
+        pin_memory: Whether their memory is pinned.
+    """
+
+    pin_memory: bool = True
 
 
 class FSDPModule:
@@ -33,11 +74,42 @@ class FSDPModule:
         Returns:
             What the module returns.
         """
+        policy = self._shards.policy
+        if policy.cast_forward_inputs:
+            args, named = _converted((args, named), policy.param_dtype)
         with self._shards:
             if self._shards.again:
                 with saved_tensors_hooks(self._shards.pack, self._shards.unpack):
-                    return super().forward(*args, **named)  # type: ignore[misc]
-            return super().forward(*args, **named)  # type: ignore[misc]
+                    found = super().forward(*args, **named)  # type: ignore[misc]
+            else:
+                found = super().forward(*args, **named)  # type: ignore[misc]
+        return _converted(found, policy.output_dtype)
+
+    def set_requires_gradient_sync(
+        self, requires_gradient_sync: bool, *, recurse: bool = True
+    ) -> None:
+        """Accepted for compatibility: gradients are always those of the whole batch.
+
+        Args:
+            requires_gradient_sync: Whether gradients are added up over the devices.
+            recurse: Whether this is about all parts of the module.
+        """
+
+    def set_is_last_backward(self, is_last_backward: bool) -> None:
+        """Accepted for compatibility: each backward pass leaves complete gradients.
+
+        Args:
+            is_last_backward: Whether no other one follows before the optimizer's step.
+        """
+
+
+def _converted(values: Any, dtype: Any) -> Any:
+    """Values with all floating-point tensors in a dtype, if one is given."""
+    if dtype is None:
+        return values
+    return mapped(
+        lambda x: x.to(dtype) if isinstance(x, Tensor) and x.is_floating_point() else x, values
+    )
 
 
 class Member(NamedTuple):
@@ -53,8 +125,9 @@ class Member(NamedTuple):
 class Shards:
     """The parameters of a module that are gathered while it runs."""
 
-    def __init__(self, mesh: DeviceMesh, again: bool) -> None:
+    def __init__(self, mesh: DeviceMesh, again: bool, policy: MixedPrecisionPolicy) -> None:
         self.mesh = mesh
+        self.policy = policy
         self.again = again  # whether they are gathered a second time for the backward pass
         self.members: list[Member] = []
         self.gathered: dict[int, tuple[Any, Any, Member]] = {}  # by the memory that they are in
@@ -76,6 +149,7 @@ class Shards:
 
     def gather(self, parameter: Any, member: Member, again: bool = False) -> Any:
         mesh, x = self.mesh._root, parameter.detach() if again else parameter
+        x = _converted(x, self.policy.param_dtype)
         return redistribute_op(
             x, mesh=mesh, placements=member.whole, source=member.split, again=again
         )
@@ -136,8 +210,10 @@ class Shards:
 
 
 def fully_shard(
-    module: Any, *, mesh: DeviceMesh | None = None, reshard_after_forward: bool | None = True,
+    module: Any, *, mesh: DeviceMesh | None = None,
+    reshard_after_forward: bool | int | None = True,
     shard_placement_fn: Callable[[Any], Shard | None] | None = None,
+    mp_policy: MixedPrecisionPolicy | None = None, offload_policy: OffloadPolicy | None = None,
     ignored_params: set[Any] | None = None,
 ) -> Any:  # fmt: skip
     """Split the parameters of a module over the devices of a mesh.
@@ -148,13 +224,16 @@ def fully_shard(
     mesh yet. Gradients and the states of optimizers are split as their parameters are.
 
     Args:
-        module: The module.
+        module: The module, or a list of modules, each of which is gathered while it runs.
         mesh: The mesh; by default, of all devices. ``mesh["dp"]`` leaves other dimensions as they
-            are.
+            are. Over a mesh of several dimensions, parameters are split along the last one, and
+            replicated along the others.
         reshard_after_forward: Whether parameters are gathered again for the backward pass, and not
             kept from the forward pass.
         shard_placement_fn: Says how a parameter is split. By default, it is split by its first
             dimension that can be; if there is none, it is replicated.
+        mp_policy: The dtypes that the module computes with.
+        offload_policy: Accepted for compatibility; there is no offloading.
         ignored_params: Parameters that are replicated.
 
     Returns:
@@ -166,27 +245,66 @@ def fully_shard(
         >>> fully_shard(model, mesh=mesh)  # doctest: +SKIP
     """
     mesh = _all_devices() if mesh is None else mesh
-    shards = Shards(mesh, reshard_after_forward is not False)
-    inner = [part._shards for part in module.modules() if isinstance(part, FSDPModule)]
-    taken = {id(p) for part in inner for p, _ in part.present()}
-    taken.update(map(id, ignored_params or ()))
+    modules = module if isinstance(module, (list, tuple)) else [module]
+    for part in modules:
+        _check(part, mesh, offload_policy)
+    again = reshard_after_forward is not False
+    for part in modules:
+        shards = Shards(mesh, again, mp_policy or MixedPrecisionPolicy())
+        with as_before_if_it_fails(part):
+            _place(part, shards, shard_placement_fn, set(map(id, ignored_params or ())))
+        cls = type(part)
+        part._shards = shards
+        part.__class__ = type(f"FSDP{cls.__name__}", (FSDPModule, cls), {})
+        part.register_forward_pre_hook(
+            lambda part, args, named: (
+                onto((args, named), part._shards.mesh, Shard(0)) if is_on_a_mesh(part) else None
+            ),
+            prepend=True, with_kwargs=True,
+        )  # fmt: skip
+    return module
+
+
+def _check(module: Any, mesh: Any, offload_policy: Any) -> None:
+    """An error if a module cannot be split over a mesh."""
+    check_mesh(mesh)
+    if not hasattr(module, "_parameters"):
+        raise TypeError(f"fully_shard() takes a module, not {type(module).__name__}")
+    if not {"ModuleList", "ModuleDict"}.isdisjoint([x.__name__ for x in type(module).__mro__]):
+        raise ValueError(
+            "fully_shard does not support containers that do not implement forward: pass the "
+            f"modules in it, one by one, not a {type(module).__name__}"
+        )
+    if isinstance(module, FSDPModule):
+        raise ValueError(f"this {type(module).__name__} was passed to fully_shard() before")
+    if isinstance(offload_policy, CPUOffloadPolicy):
+        raise NotImplementedError(
+            "parameters of modules on a mesh stay on its devices: leave offload_policy out"
+        )
+
+
+def _place(
+    module: Any, shards: Shards, choose: Callable[[Any], Any] | None, taken: set[int]
+) -> None:
+    """Put the parameters and buffers of a module on a mesh."""
+    mesh = shards.mesh
+    for part in module.modules():
+        if isinstance(part, FSDPModule):
+            taken.update([id(p) for p, _ in part._shards.present()])
+    own: set[int] = set()
     for owner in module.modules():
         for name, parameter in owner._parameters.items():
             if parameter is None or id(parameter) in taken:
                 continue
-            chosen = None if shard_placement_fn is None else shard_placement_fn(parameter)
-            split = _split(parameter, mesh) if chosen is None else chosen
-            if not isinstance(split, Replicate):
-                place(parameter, mesh, (split,) * mesh.ndim)
-                shards.add(owner, name)
+            if id(parameter) not in own:
+                chosen = None if choose is None else choose(parameter)
+                split = _split(parameter, mesh) if chosen is None else chosen
+                if isinstance(split, Replicate):
+                    continue
+                place(parameter, mesh, (*[Replicate()] * (mesh.ndim - 1), split))
+                own.add(id(parameter))
+            shards.add(owner, name)
     distribute_module(module, mesh._root)
-    cls = type(module)
-    module.__class__ = type(f"FSDP{cls.__name__}", (FSDPModule, cls), {})
-    module._shards = shards
-    module.register_forward_pre_hook(
-        lambda _, args, named: onto((args, named), mesh, Shard(0)), prepend=True, with_kwargs=True
-    )
-    return module
 
 
 def _split(parameter: Any, mesh: DeviceMesh) -> Any:
@@ -196,7 +314,7 @@ def _split(parameter: Any, mesh: DeviceMesh) -> Any:
         sharding = mesh._root.sharding(placements_of(parameter), sizes)
         sizes = list(sharding.shard_shape(tuple(sizes)))
     for dim, size in enumerate(sizes):
-        if size and not size % mesh.size():
+        if size and not size % mesh.size(mesh.ndim - 1):
             return Shard(dim)
     return Replicate()
 
@@ -211,4 +329,23 @@ def _all_devices() -> DeviceMesh:
         "xla:cpu" if kind == "cpu" else kind)),))  # fmt: skip
 
 
-__all__ = ["FSDPModule", "fully_shard"]
+def FullyShardedDataParallel(*args: Any, **options: Any) -> NoReturn:  # noqa: N802 - PyTorch's name
+    """Raises NotImplementedError: use ``fully_shard``.
+
+    Args:
+        *args: The arguments of PyTorch's class.
+        **options: Its options.
+
+    Returns:
+        Nothing.
+    """
+    raise NotImplementedError(
+        "FullyShardedDataParallel(model) is not provided. Use fully_shard(block) for each block "
+        "and then fully_shard(model), which change the modules instead of wrapping them"
+    )
+
+
+__all__ = [
+    "CPUOffloadPolicy", "FSDPModule", "FullyShardedDataParallel", "MixedPrecisionPolicy",
+    "OffloadPolicy", "fully_shard",
+]  # fmt: skip

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
@@ -66,8 +67,20 @@ class DTensor(metaclass=_Kind):
         return spread(local_tensor, device_mesh, _checked(device_mesh, placements))
 
 
+def check_mesh(mesh: Any) -> None:
+    """TypeError if something is no mesh."""
+    if not isinstance(mesh, DeviceMesh):
+        raise TypeError(f"expected a DeviceMesh, which init_device_mesh() makes, not {mesh!r}")
+
+
 def _checked(mesh: DeviceMesh, placements: Sequence[Any] | None) -> tuple[Any, ...]:
+    check_mesh(mesh)
+    if isinstance(placements, Placement):
+        raise TypeError(f"placements are a list, with one for each dimension: [{placements!r}]")
     result = (Replicate(),) * mesh.ndim if placements is None else tuple(placements)
+    for p in result:
+        if not isinstance(p, Placement):
+            raise TypeError(f"a placement is Shard(dim) or Replicate(), not {p!r}")
     if len(result) != mesh.ndim:
         raise ValueError(
             "`placements` must have the same length as `device_mesh.ndim`! Found placements "
@@ -113,6 +126,8 @@ bind(redistribute_op)
 def redistribute(x: Any, mesh: DeviceMesh | None, placements: Sequence[Any] | None) -> Any:
     own = mesh_of(x)
     assert own is not None
+    if placements is None:
+        raise RuntimeError("placements is needed for redistribute!")
     mesh = own if mesh is None else mesh
     wanted = _checked(mesh, placements)
     if mesh._root != own:
@@ -228,6 +243,10 @@ def distribute_tensor(
         (Shard(dim=0),)
     """
     wanted = _checked(device_mesh, placements)
+    if not isinstance(tensor, Tensor):
+        raise TypeError(
+            f"distribute_tensor() takes a tensor, not {type(tensor).__name__}: use torch.tensor(x)"
+        )
     if mesh_of(tensor) is not None or tracer() is not None:
         return spread(tensor, device_mesh, wanted)
     where = device_mesh.sharding(wanted, tensor.shape)
@@ -241,6 +260,26 @@ def place(parameter: Any, mesh: DeviceMesh, placements: Sequence[Any]) -> None:
     parameter.data = distribute_tensor(parameter.detach(), mesh, placements)
     if with_grad is not None:
         parameter.grad = distribute_tensor(with_grad.detach(), mesh, placements)
+
+
+@contextmanager
+def as_before_if_it_fails(module: Any) -> Iterator[None]:
+    """A block that places the parts of a module. If one cannot be placed, all are as before."""
+    parts = [*module.modules()]
+    parameters = [(p, p._data, p.grad) for p in module.parameters()]
+    tables = [
+        (table, {**table}) for part in parts
+        for table in (part._buffers, part._forward_pre_hooks, part._forward_hooks)
+    ]  # fmt: skip
+    try:
+        yield
+    except BaseException:
+        for p, data, grad in parameters:
+            p._data, p.grad = data, grad
+        for table, members in tables:
+            table.clear()
+            table.update(members)
+        raise
 
 
 def distribute_module(
@@ -264,16 +303,18 @@ def distribute_module(
     Example:
         >>> model = distribute_module(torch.nn.Linear(2, 1), mesh)  # doctest: +SKIP
     """
-    for name, part in module.named_modules():
-        if partition_fn is not None:
-            partition_fn(name, part, device_mesh)
-    for parameter in module.parameters():
-        if mesh_of(parameter) is None:
-            place(parameter, device_mesh, _checked(device_mesh, None))
-    for part in module.modules():
-        for name, buffer in part._buffers.items():
-            if buffer is not None and mesh_of(buffer) is None:
-                part._buffers[name] = distribute_tensor(buffer, device_mesh)
+    whole = _checked(device_mesh, None)
+    with as_before_if_it_fails(module):
+        for name, part in module.named_modules():
+            if partition_fn is not None:
+                partition_fn(name, part, device_mesh)
+        for parameter in module.parameters():
+            if mesh_of(parameter) is None:
+                place(parameter, device_mesh, whole)
+        for part in module.modules():
+            for name, buffer in part._buffers.items():
+                if buffer is not None and mesh_of(buffer) is None:
+                    part._buffers[name] = distribute_tensor(buffer, device_mesh)
     if input_fn is not None:
         module.register_forward_pre_hook(lambda part, args: input_fn(part, args, device_mesh))
     if output_fn is not None:

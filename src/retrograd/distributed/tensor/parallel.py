@@ -7,12 +7,22 @@ one device: attention splits all its heads, say, and not those of one device.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from copy import copy
 from fnmatch import fnmatch
+from types import MappingProxyType, NoneType
 from typing import Any
 
 from retrograd.distributed.device_mesh import DeviceMesh
-from retrograd.distributed.tensor._dtensor import distribute_module, mesh_of, place, spread
+from retrograd.distributed.tensor._dtensor import (
+    as_before_if_it_fails,
+    check_mesh,
+    distribute_module,
+    mesh_of,
+    place,
+    spread,
+)
 from retrograd.distributed.tensor._placements import Placement, Replicate, Shard
 from retrograd.tensor._tensor import Tensor
 
@@ -23,6 +33,7 @@ class ParallelStyle:
     """How a module is parallelized."""
 
     inputs: tuple[Any, ...] = ()  # placements of the arguments of ``forward``; None: as they are
+    named: Mapping[str, Any] = MappingProxyType({})  # of those that are passed by name
     outputs: tuple[Any, ...] = ()
 
     def split(self, module: Any, mesh: DeviceMesh) -> None:
@@ -33,6 +44,14 @@ class ParallelStyle:
             mesh: The mesh.
         """
 
+    def inputs_of(self, module: Any) -> tuple[Any, ...]:
+        """The placements of the arguments of a module.
+
+        Args:
+            module: The module.
+        """
+        return self.inputs
+
     def apply(self, module: Any, mesh: DeviceMesh) -> None:
         """Place the parameters of a module, and from now on its inputs and outputs.
 
@@ -41,11 +60,33 @@ class ParallelStyle:
             mesh: The mesh.
         """
         self.split(module, mesh)
-        inputs, outputs = self.inputs, self.outputs
-        if inputs:
-            module.register_forward_pre_hook(lambda _, args: placed(args, mesh, inputs))
+        inputs, named, outputs = self.inputs_of(module), self.named, self.outputs
+
+        def before(part: Any, args: Any, options: Any) -> Any:
+            if not is_on_a_mesh(part):
+                return None
+            given = {name: placed(x, mesh, (named[name],)) if name in named else x
+                     for name, x in options.items()}  # fmt: skip
+            return (placed(args, mesh, inputs) if inputs else args), given
+
+        def after(part: Any, args: Any, output: Any) -> Any:
+            return placed(output, mesh, outputs) if is_on_a_mesh(part) else None
+
+        if inputs or named:
+            module.register_forward_pre_hook(before, with_kwargs=True)
         if outputs:
-            module.register_forward_hook(lambda _, args, output: placed(output, mesh, outputs))
+            module.register_forward_hook(after)
+
+    def _apply(self, module: Any, device_mesh: DeviceMesh) -> Any:
+        """What PyTorch calls ``apply``: styles of users may define it."""
+        self.apply(module, device_mesh)
+        return module
+
+
+def is_on_a_mesh(module: Any) -> bool:
+    """Whether a module is still on a mesh, and was not moved to another device since."""
+    first = next(module.parameters(), None)
+    return first is None or mesh_of(first) is not None
 
 
 def placed(values: Any, mesh: DeviceMesh, layouts: tuple[Any, ...]) -> Any:
@@ -55,21 +96,35 @@ def placed(values: Any, mesh: DeviceMesh, layouts: tuple[Any, ...]) -> Any:
     if not isinstance(values, (tuple, list)):
         return values
     rest = (*layouts, *[None] * (len(values) - len(layouts)))
-    return type(values)([placed(x, mesh, (p,)) for x, p in zip(values, rest, strict=False)])
+    return _like(values, [placed(x, mesh, (p,)) for x, p in zip(values, rest, strict=False)])
 
 
 def onto(values: Any, mesh: DeviceMesh, placement: Placement) -> Any:
     """Arguments with all tensors that are on no mesh put on one."""
-    if isinstance(values, Tensor):
-        if mesh_of(values) is not None:
-            return values
-        fits = placement.is_replicate() or (values.ndim and not values.shape[0] % mesh.size())
-        return spread(values, mesh, (placement if fits else Replicate(),) * mesh.ndim)
-    if type(values) in (tuple, list):
-        return type(values)([onto(x, mesh, placement) for x in values])
-    if type(values) is dict:
-        return {name: onto(x, mesh, placement) for name, x in values.items()}
-    return values
+
+    def put(x: Any) -> Any:
+        if not isinstance(x, Tensor) or mesh_of(x) is not None:
+            return x
+        fits = placement.is_replicate() or (x.ndim and not x.shape[0] % mesh.size())
+        return spread(x, mesh, (placement if fits else Replicate(),) * mesh.ndim)
+
+    return mapped(put, values)
+
+
+def mapped(change: Callable[[Any], Any], values: Any) -> Any:
+    """Arguments, which may be in tuples, lists and dicts, with each one changed by a function."""
+    if isinstance(values, (tuple, list)):
+        return _like(values, [mapped(change, x) for x in values])
+    if isinstance(values, dict):
+        found = copy(values)
+        found.update({name: mapped(change, x) for name, x in values.items()})
+        return found
+    return change(values)
+
+
+def _like(values: Any, found: list[Any]) -> Any:
+    """Some values as a tuple or a list of the class of another one."""
+    return type(values)(*found) if hasattr(values, "_fields") else type(values)(found)
 
 
 def _layouts(given: Layouts, default: Placement) -> tuple[Any, ...]:
@@ -130,10 +185,8 @@ class RowwiseParallel(ColwiseParallel):
         self.inputs = (Shard(-1),)
         self.outputs = _layouts(output_layouts, Replicate())
 
-    def apply(self, module: Any, mesh: DeviceMesh) -> None:
-        if hasattr(module, "num_embeddings"):
-            self.inputs = (Replicate(),)
-        super().apply(module, mesh)
+    def inputs_of(self, module: Any) -> tuple[Any, ...]:
+        return (Replicate(),) if hasattr(module, "num_embeddings") else self.inputs
 
 
 class SequenceParallel(ParallelStyle):
@@ -157,6 +210,8 @@ class PrepareModuleInput(ParallelStyle):
     Args:
         input_layouts: Accepted for compatibility.
         desired_input_layouts: A placement for each argument; None leaves one as it is.
+        input_kwarg_layouts: Accepted for compatibility.
+        desired_input_kwarg_layouts: A placement for arguments that are passed by name.
         use_local_output: Accepted for compatibility: inputs are tensors on the mesh.
 
     Example:
@@ -165,9 +220,13 @@ class PrepareModuleInput(ParallelStyle):
 
     def __init__(
         self, *, input_layouts: Layouts = None, desired_input_layouts: Layouts = None,
+        input_kwarg_layouts: dict[str, Placement] | None = None,
+        desired_input_kwarg_layouts: dict[str, Placement] | None = None,
         use_local_output: bool = False,
     ) -> None:  # fmt: skip
-        self.inputs = _layouts(desired_input_layouts, Replicate())
+        self.named = dict(desired_input_kwarg_layouts or {})
+        if desired_input_layouts is not None or not self.named:
+            self.inputs = _layouts(desired_input_layouts, Replicate())
 
 
 class PrepareModuleOutput(ParallelStyle):
@@ -187,6 +246,52 @@ class PrepareModuleOutput(ParallelStyle):
         use_local_output: bool = True,
     ) -> None:  # fmt: skip
         self.outputs = _layouts(desired_output_layouts, Replicate())
+
+
+class PrepareModuleInputOutput(PrepareModuleInput):
+    """Places the inputs and the outputs of a module.
+
+    Args:
+        input_layouts: Accepted for compatibility.
+        desired_input_layouts: A placement for each argument; None leaves one as it is.
+        input_kwarg_layouts: Accepted for compatibility.
+        desired_input_kwarg_layouts: A placement for arguments that are passed by name.
+        use_local_input: Accepted for compatibility: inputs are tensors on the mesh.
+        output_layouts: Accepted for compatibility.
+        desired_output_layouts: A placement for each output; None leaves one as it is.
+        use_local_output: Accepted for compatibility: outputs are tensors on the mesh.
+
+    Example:
+        >>> PrepareModuleInputOutput(  # doctest: +SKIP
+        ...     desired_input_layouts=Replicate(), desired_output_layouts=Shard(0))
+    """
+
+    def __init__(
+        self, *, input_layouts: Layouts = None, desired_input_layouts: Layouts = None,
+        input_kwarg_layouts: dict[str, Placement] | None = None,
+        desired_input_kwarg_layouts: dict[str, Placement] | None = None,
+        use_local_input: bool = False, output_layouts: Layouts = None,
+        desired_output_layouts: Layouts = None, use_local_output: bool = True,
+    ) -> None:  # fmt: skip
+        super().__init__(
+            desired_input_layouts=desired_input_layouts,
+            desired_input_kwarg_layouts=desired_input_kwarg_layouts,
+        )
+        self.outputs = _layouts(desired_output_layouts, Replicate())
+
+
+@contextmanager
+def loss_parallel() -> Iterator[None]:
+    """A block in which losses are computed of logits that are split by classes.
+
+    Accepted for compatibility: losses of such logits can be computed anywhere.
+
+    Example:
+        >>> with loss_parallel():  # doctest: +SKIP
+        ...     loss = F.cross_entropy(model(x), y)
+        ...     loss.backward()
+    """
+    yield
 
 
 def parallelize_module(
@@ -211,25 +316,34 @@ def parallelize_module(
         >>> plan = {"up": ColwiseParallel(), "down": RowwiseParallel()}  # doctest: +SKIP
         >>> parallelize_module(model, mesh["tp"], plan)  # doctest: +SKIP
     """
+    check_mesh(device_mesh)
     if device_mesh.ndim != 1:
         raise ValueError(
             f"a mesh of {device_mesh.ndim} dimensions: layers are split along one, mesh['name']"
         )
-    plan = parallelize_plan
-    for path, style in (plan if isinstance(plan, dict) else {"": plan}).items():
-        if style is None:
-            continue
-        parts = list(parts_at(module, path))
-        if not parts:
-            warnings.warn(
-                f"Parallelize plan key '{path}' could not be resolved: no submodule matching it",
-                UserWarning, stacklevel=2,
-            )  # fmt: skip
-        for part in parts:
-            style.apply(part, device_mesh)
-    distribute_module(module, device_mesh)
+    given: Any = parallelize_plan
+    plan = given if isinstance(given, dict) else {"": given}
+    for style in plan.values():
+        if not isinstance(style, (ParallelStyle, NoneType)):
+            raise TypeError(
+                f"a plan has styles such as ColwiseParallel() for paths of layers, not {style!r}"
+            )
+    with as_before_if_it_fails(module):
+        for path, style in plan.items():
+            parts = list(parts_at(module, path))
+            if not parts:
+                warnings.warn(
+                    f"Parallelize plan key '{path}' could not be resolved: no submodule matching "
+                    "it", UserWarning, stacklevel=2,
+                )  # fmt: skip
+            for part in parts if style is not None else ():
+                style._apply(part, device_mesh)
+        distribute_module(module, device_mesh)
     module.register_forward_pre_hook(
-        lambda _, args, named: onto((args, named), device_mesh, Replicate()), with_kwargs=True
+        lambda part, args, named: (
+            onto((args, named), device_mesh, Replicate()) if is_on_a_mesh(part) else None
+        ),
+        with_kwargs=True,
     )
     return module
 
