@@ -4,6 +4,7 @@ tests/devices/test_on_meshes.py in a process of its own."""
 from __future__ import annotations
 
 import copy
+import re
 from collections import OrderedDict, namedtuple
 from typing import Any
 
@@ -12,6 +13,7 @@ import pytest
 
 import retrograd as torch
 from retrograd import nn
+from retrograd.__main__ import main
 from retrograd.distributed.device_mesh import DeviceMesh, init_device_mesh
 from retrograd.distributed.fsdp import (
     CPUOffloadPolicy,
@@ -328,3 +330,69 @@ def test_mistakes_in_placements() -> None:
         distribute_tensor(np.ones(8), ROW, [S(0)])
     with pytest.raises(RuntimeError, match="placements is needed for redistribute!"):
         distribute_tensor(x, ROW, [S(0)]).redistribute()
+
+
+# -- plans -------------------------------------------------------------------------------------
+
+PROGRAM = """
+import torch
+from torch.distributed.tensor.parallel import ColwiseParallel
+
+class Net(torch.nn.Linear):
+    def forward(self, x):
+        return super().forward(x).sum()
+
+net, x = Net(8, 12), torch.empty(64, 8)
+
+def fails():
+    raise ValueError("what it says")
+
+def wrong_shape():
+    return net, (torch.empty(64, 9),)
+
+def no_model():
+    return 3, (x,)
+
+def no_tensors():
+    return net, (3,)
+
+def no_arguments():
+    return net, ()
+
+def wrong_layer():
+    return net, (x,), {"up": ColwiseParallel()}
+
+def no_style():
+    return net, (x,), {"": "colwise"}
+
+def no_plan():
+    return net, (x,), ["up"]
+
+def split():
+    return net, (x,), {"": ColwiseParallel()}
+"""
+
+
+def test_mistakes_in_plans(tmp_path: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "net.py"
+    file.write_text(PROGRAM)
+    for name, devices, words in (
+        ("fails", 8, 'fails: ValueError: what it says (.*:12: raise ValueError("what it says"))'),
+        ("wrong_shape", 8, "without memory: RuntimeError: mat1 and mat2 .*:7: return super"),
+        ("no_model", 8, "has to return a model first, not int"),
+        ("no_tensors", 8, "has to return tensors as arguments, not int"),
+        ("no_arguments", 8, "returns no arguments for the model"),
+        ("wrong_layer", 8, "the model has no layer 'up', which the plan splits"),
+        ("no_style", 8, "has 'colwise' for '', which is no style such as ColwiseParallel"),
+        ("no_plan", 8, "has to return a plan such as {'up': ColwiseParallel()}, not list"),
+        ("split", 8, r"splits dimension 0 of weight, of shape (12, 8), which 8 devices cannot"),
+        ("split", 3, "a batch of 64 samples cannot be split into 3 equal parts"),
+    ):
+        assert main(["shard", "plan", f"{file}:{name}", "--devices", str(devices)]) == 2
+        said = capsys.readouterr().err
+        pattern = re.escape(words).replace(r"\.\*", ".*")
+        assert re.search(pattern, said), said
+        assert "Traceback" not in said
+    options = ["--devices", "4", "--strategy", "tensor"]
+    assert main(["shard", "plan", f"{file}:split", *options]) == 0
+    assert re.search("tensor +108 B +108 B +216 B", capsys.readouterr().out)

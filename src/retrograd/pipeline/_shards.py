@@ -6,7 +6,7 @@ the backward pass is counted; all else follows from the sizes of parameters.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from fractions import Fraction
 from typing import Any, NamedTuple
 
@@ -124,15 +124,11 @@ def _called(model: Any, batch: Sequence[Any], plan: dict[str, Any] | None) -> Me
     from retrograd.distributed.tensor.parallel import parts_at
 
     counting = _Counting(model)
-    split: set[int] = set()
+    split = {id(p) for _, p, _ in split_by(model, plan)}
     for path, style in (plan or {}).items():
-        for part in parts_at(model, path):
-            if not hasattr(style, "linear"):
-                continue
-            counting.watch(part, style)
-            for name, p in part.named_parameters(recurse=False):
-                if not (name == "bias" and style.linear):
-                    split.add(id(p))
+        if hasattr(style, "linear"):
+            for part in parts_at(model, path):
+                counting.watch(part, style)
     try:
         with saved_tensors_hooks(counting.pack, lambda x: x):
             output = model(*batch)
@@ -150,6 +146,20 @@ def _called(model: Any, batch: Sequence[Any], plan: dict[str, Any] | None) -> Me
     inputs = [x for x in batch if id(_memory(x)) not in counting.seen]
     return Measured(parameters, sum(map(_bytes_of, inputs)), sum(counting.sizes),
                     counting.sizes[1], counting.added_up)  # fmt: skip
+
+
+def split_by(model: Any, plan: dict[str, Any] | None) -> Iterator[tuple[str, Any, int]]:
+    """The parameters that a plan splits, with their names and the dimensions."""
+    from retrograd.distributed.tensor.parallel import parts_at
+
+    for path, style in (plan or {}).items():
+        if not hasattr(style, "linear"):
+            continue
+        for part in parts_at(model, path):
+            dim = style.linear if hasattr(part, "in_features") else style.embedding
+            for name, p in part.named_parameters(recurse=False):
+                if not (name == "bias" and style.linear):
+                    yield f"{path}.{name}".lstrip("."), p, dim
 
 
 def cost(strategy: str, what: Measured, devices: int, states: int) -> Cost:

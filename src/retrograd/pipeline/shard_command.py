@@ -6,11 +6,16 @@ import argparse
 import os
 import runpy
 import textwrap
+import traceback
+from types import NoneType
 from typing import Any
 
 from retrograd import _alias
 from retrograd._errors import UserError, one_line
+from retrograd._source import is_own
+from retrograd.nn.module import Module
 from retrograd.pipeline.command import _columns, _cost, _positive
+from retrograd.tensor._tensor import Tensor
 
 NAMES = ("data", "fsdp", "tensor")
 OPTIMIZERS = ("adamw", "adam", "momentum", "sgd")
@@ -90,7 +95,13 @@ def run(options: argparse.Namespace) -> int:
         raise UserError(f"{options.model} returns no plan of split layers, which tensor needs: "
                         "return model, batch, {'blocks.*.up': ColwiseParallel()}")  # fmt: skip
     names = tuple(name for name in names if plan is not None or name != "tensor")
-    what = _shards.measured(model, batch, plan)
+    _check_returned(options.model, model, batch, plan)
+    _check_parts(model, batch, plan, names, options.devices)
+    try:
+        what = _shards.measured(model, batch, plan)
+    except Exception as error:
+        raise UserError(f"{options.model}: the model cannot be called with the arguments without "
+                        f"memory: {_said(error)}") from error  # fmt: skip
     states = _shards.STATES[options.optimizer]
     costs = [_shards.cost(name, what, options.devices, states) for name in names]
     count = sum(p.numel() for p in model.parameters())
@@ -120,10 +131,56 @@ def _made(path: str) -> tuple[Any, Any, Any]:
     except UserError:
         raise
     except Exception as error:
-        raise UserError(f"{path} fails: {type(error).__name__}: {one_line(error)}") from error
+        raise UserError(f"{path} fails: {_said(error)}") from error
     match returned:
         case (model, tuple() as batch):
             return model, batch, None
         case (model, tuple() as batch, plan):
             return model, batch, plan
     raise UserError(f"{path} has to return a model, a tuple of arguments, and perhaps a plan")
+
+
+def _said(error: Exception) -> str:
+    """An error, and the line of the user's program that raised it."""
+    text = f"{type(error).__name__}: {one_line(error)}"
+    lines = [x for x in traceback.extract_tb(error.__traceback__)
+             if not (is_own(x.filename) or x.filename.startswith("<"))]  # fmt: skip
+    return f"{text} ({lines[-1].filename}:{lines[-1].lineno}: {lines[-1].line})" if lines else text
+
+
+def _check_returned(path: str, model: Any, batch: Any, plan: Any) -> None:
+    """An error if a function returned something else than it has to."""
+    from retrograd.distributed.tensor.parallel import ParallelStyle, parts_at
+
+    if not isinstance(model, Module):
+        raise UserError(f"{path} has to return a model first, not {type(model).__name__}")
+    if not batch:
+        raise UserError(f"{path} returns no arguments for the model")
+    for x in batch:
+        if not isinstance(x, Tensor):
+            raise UserError(f"{path} has to return tensors as arguments, not {type(x).__name__}")
+    if not isinstance(plan, (dict, NoneType)):
+        raise UserError(f"{path} has to return a plan such as {{'up': ColwiseParallel()}}, not "
+                        f"{type(plan).__name__}")  # fmt: skip
+    for name, style in (plan or {}).items():
+        if not isinstance(style, ParallelStyle):
+            raise UserError(f"{path}: the plan has {style!r} for {name!r}, which is no style such "
+                            "as ColwiseParallel()")  # fmt: skip
+        if not any(parts_at(model, name)):
+            raise UserError(f"{path}: the model has no layer {name!r}, which the plan splits")
+
+
+def _check_parts(model: Any, batch: Any, plan: Any, names: Any, devices: int) -> None:
+    """An error if devices cannot have equal parts of what a strategy splits."""
+    from retrograd.pipeline import _shards
+
+    sizes = {x.shape[0] for x in batch if x.ndim}
+    if len(sizes) == 1 and (size := sizes.pop()) % devices and names != ("tensor",):
+        raise UserError(f"a batch of {size} samples cannot be split into {devices} equal parts")
+    if "tensor" in names:
+        for name, parameter, dim in _shards.split_by(model, plan):
+            if parameter.shape[dim] % devices:
+                raise UserError(
+                    f"the plan splits dimension {dim} of {name}, of shape "
+                    f"{tuple(parameter.shape)}, which {devices} devices cannot share equally"
+                )
