@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from importlib.util import find_spec
@@ -48,6 +49,39 @@ def test_two_processes_have_one_mesh() -> None:
         assert found["where"] == [2 * rank]
         assert found["local"] == [4, 8]
         assert found["placements"] == found["grad"] == "(Shard(dim=0),)"
+
+
+ALONE = """
+import retrograd as torch
+import retrograd.distributed as dist
+from retrograd.distributed.device_mesh import init_device_mesh
+from retrograd.distributed.tensor import Shard, distribute_tensor
+
+dist.init_process_group("mpi")
+mesh = init_device_mesh("cpu", (4,))
+x = distribute_tensor(torch.arange(8.0), mesh, [Shard(0)])
+print("total", x.sum().item(), flush=True)
+"""
+
+
+@pytest.mark.long
+@pytest.mark.skipif(not _mpi.is_installed(), reason="needs MPI")
+@pytest.mark.parametrize(("program", "words"), [
+    # One that alone reads what others have parts of, one that has left, and one that has failed.
+    ("if dist.get_rank() == 0:\n    x.cpu()\ndist.barrier()",
+     "rank 0: full_tensor(float32[8]) at .*\n  rank 1: barrier()"),
+    ("if dist.get_rank() == 0:\n    x.sum().item()\ndist.destroy_process_group()",
+     "(it called destroy_process_group), but rank 0 needs it for run_on_mesh()"),
+    ("if dist.get_rank() == 0:\n    x.sum().item()\nraise ValueError('no')",
+     "failed: ValueError: no while rank 0 was in run_on_mesh()"),
+    ("dist.all_reduce(x)", "a tensor on a mesh of 4 devices 'xla:cpu' cannot be sent over MPI"),
+])  # fmt: skip
+def test_a_process_that_does_not_take_part_ends_all(program: str, words: str) -> None:
+    flags = {"JAX_PLATFORMS": "cpu", "XLA_FLAGS": _xla.FLAGS}
+    result = _mpi.run(ALONE + program, 2, env=flags, timeout=100, expect=None)
+    assert all("total 28.0" in text for text in result.out)
+    assert re.search(re.escape(words).replace(r"\.\*", ".*"), result.err[0]), result.report()
+    assert result.seconds < 60
 
 
 def test_the_example_of_the_docs() -> None:

@@ -131,10 +131,22 @@ def settled(found: Any) -> Any:
     several = isinstance(found, (tuple, list))
     if several and not found:
         return found
-    devices = (found[0] if several else found).sharding.device_set
+    arrays = found if several else (found,)
+    devices = arrays[0].sharding.device_set
     if len(devices) > 1 and next(iter(devices)).platform == "cpu":
-        jax().block_until_ready(found)
+        wait_for(arrays)
     return found
+
+
+def wait_for(arrays: Any) -> None:
+    """Wait until arrays are computed. Those that several processes compute are waited for in a way
+    that ends if one of these is gone."""
+    if arrays[0].is_fully_addressable:
+        jax().block_until_ready(arrays)
+    else:
+        from retrograd.distributed import _mesh_waits
+
+        _mesh_waits.wait_for(arrays)
 
 
 def within_memory(function: Any, place: Any, *args: Any) -> Any:

@@ -39,7 +39,7 @@ from retrograd.compiler.xla._table import lowering
 from retrograd.compiler.xla._updates import NUMBERS, with_numbers
 from retrograd.devices import _pending, _platforms
 from retrograd.devices._level import place_of
-from retrograd.devices._values import DeviceValue, Memory, moved, put
+from retrograd.devices._values import DeviceValue, Memory, on_host, put
 
 np = arrays.programs.numpy
 # The count of an object with a single reference: that one, and the parameter of getrefcount.
@@ -285,10 +285,7 @@ def _on_host(x: Any) -> Any:
         return x
     if type(x) is DeviceValue:
         return x.host
-    if not x.is_fully_addressable:  # parts are in other processes
-        whole = jax.sharding.NamedSharding(x.sharding.mesh, jax.sharding.PartitionSpec())
-        x = moved(x, whole).addressable_data(0)
-    return np.array(x)
+    return on_host(x)
 
 
 class Part(Compiled):

@@ -227,10 +227,7 @@ class DeviceValue(Lifted):
         """A copy of the elements as a NumPy array."""
         array = self.array
         _pending.check()
-        if not array.is_fully_addressable:  # parts are in other processes
-            array = moved(array, _platforms.target(self.memory.place))
-            return np.array(array.addressable_data(0))
-        return np.array(array)
+        return on_host(array)
 
     @property
     def inner(self) -> Any:
@@ -363,6 +360,21 @@ def seen(x: Any) -> Any:
     if type(x) in (list, tuple):
         return type(x)(map(seen, x))
     return x
+
+
+def on_host(array: Any) -> Any:
+    """An array of XLA as one of NumPy, a copy. All processes that hold parts of it have to ask."""
+    if not array.is_fully_addressable:
+        if not array.is_fully_replicated:
+            from retrograd.distributed import _mesh_waits
+
+            _mesh_waits.agree_to_read(array)
+            sharding = _platforms.jax().sharding
+            array = moved(array, sharding.NamedSharding(array.sharding.mesh,
+                                                        sharding.PartitionSpec()))  # fmt: skip
+        _platforms.wait_for([array])
+        array = array.addressable_data(0)
+    return np.array(array)
 
 
 # -- to and from devices ---------------------------------------------------------------------

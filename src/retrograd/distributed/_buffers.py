@@ -7,7 +7,7 @@ from typing import Any
 
 from retrograd import arrays
 from retrograd.autograd._versions import version_of
-from retrograd.ops._lifted import Lifted
+from retrograd.ops._lifted import Lifted, device_value
 
 # MPI counts elements in 32 bits, and moves no more at once than this many bytes.
 LIMITS = {"bytes": 1 << 30}
@@ -16,6 +16,12 @@ LIMITS = {"bytes": 1 << 30}
 def memory_of(tensor: Any) -> Any:
     """The array of a tensor, with memory of its own."""
     if isinstance(tensor._data, Lifted):
+        value = device_value(tensor)
+        if value is not None and value is tensor._data:
+            raise RuntimeError(
+                f"a tensor on {value.memory.place} cannot be sent over MPI: send x.cpu(). On a "
+                "mesh, XLA inserts what devices send each other"
+            )
         raise RuntimeError(
             "tensors inside a transform (vmap, grad, jvp...) cannot be sent to other processes. "
             "Communicate outside of the function that is transformed"
