@@ -111,8 +111,9 @@ lowerings(
 
 @lowering("lerp", "lerp_number")
 def _lerp(start: Any, end: Any, weight: Any) -> Any:
-    way = end - start
-    return jnp.where(jnp.abs(weight) < 0.5, start + weight * way, end - (1 - weight) * way)
+    difference = end - start
+    near_end = end - (1 - weight) * difference
+    return jnp.where(jnp.abs(weight) < 0.5, start + weight * difference, near_end)
 
 
 @lowering("ldexp_whole")
