@@ -5,6 +5,7 @@ Run by tests/devices/test_on_devices.py in a process of its own.
 
 from __future__ import annotations
 
+import sys
 import warnings
 import weakref
 from typing import Any

@@ -70,7 +70,7 @@ class _OnDevice:
         asked = self.asked
         values = self._values(g)
         if values is None:
-            return self._by_rules(g, next_nodes)
+            return self._by_rules(g, next_nodes)  # type: ignore[no-any-return]
         sums = self._sums(next_nodes)
         if sums is not None:
             values += [entry[0] for entry in sums if entry is not None]
@@ -78,7 +78,7 @@ class _OnDevice:
         try:
             key = keys_of(values, flat, False)
         except CannotTraceError:  # for example, gradients are batched
-            return self._by_rules(g, next_nodes)
+            return self._by_rules(g, next_nodes)  # type: ignore[no-any-return]
         for n in next_nodes:
             key.append(n is None or (asked.transposed and is_transpose(n)))
         if sums is not None:
@@ -95,7 +95,7 @@ class _OnDevice:
         if call is NEW:
             call = asked.calls[signature] = _traced(self, values, next_nodes, sums, flat)
         if call is None:
-            return self._by_rules(g, next_nodes)
+            return self._by_rules(g, next_nodes)  # type: ignore[no-any-return]
         received: Sequence[Any] = call(flat, values)
         return received if sums is None else _handed_over(received, sums)
 
