@@ -182,9 +182,11 @@ class Compiled:
             self._settle_on(entry, trace)
             return entry.first_result(trace, result)
         except BaseException:
-            copies.end(trace)
-            if trace is not None:
-                abandon(trace)
+            try:
+                copies.end(trace)
+            finally:
+                if trace is not None:
+                    abandon(trace)
             raise
 
     def _settle_on(self, entry: Entry, trace: Trace) -> None:

@@ -31,6 +31,8 @@ class HostCopies:
             self.place is not None and any(x.is_leaf and x.requires_grad for x in on_cpu)
         )
         self.copies: list[Any] = []
+        # For each tensor still to be put back: its value, the copy, and what the trace left it.
+        self.left: list[tuple[Any, Any, Any, Any]] | None = None
         self.new: list[Any] = []
         self.parts: list[Any] = []  # new tensors that are views, their bases, and the view steps
         # On a mesh, for new tensors by id: the value whose sharding they get.
@@ -99,13 +101,20 @@ class HostCopies:
         self.new += wholes.values()
 
     def put_back(self) -> None:
-        for (x, value), copy in zip(self.held, self.copies, strict=False):  # empty before begin
-            now = x._data
+        if self.left is None:  # the copies are empty before ``begin`` has made them
+            self.left = [(x, value, copy, x._data)
+                         for (x, value), copy in zip(self.held, self.copies, strict=False)]  # fmt: skip
+        for x, value, _, now in self.left:  # all, before anything that may raise an error
+            if arrays.is_raw(now):
+                x._data = value
+        while self.left:
+            x, value, copy, now = self.left[-1]
             if now is copy:
                 if not arrays.programs.same(copy, value.host):
                     value.level.write(value, self.put(copy, value))
             elif arrays.is_raw(now):
                 x._data = self.put(now, value)
+            self.left.pop()
         for x in self.new:
             if arrays.is_raw(x._data):
                 x._data = self.put(x._data, self.like.get(id(x)))
