@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
-from _device import DEVICE
+from _device import DEVICE, made
 
 import retrograd as torch
 
@@ -102,3 +103,11 @@ def test_gradients_through_writes_to_real_parts() -> None:
     z.real.add_(x)
     (z * z.conj()).real.sum().backward()  # 10 x²
     assert x.grad.tolist() == [20.0, 40.0]
+
+
+def test_writes_by_masks_without_true_elements() -> None:
+    for accumulate in (False, True):
+        x = made([[1.0, 2.0], [3.0, 4.0]])
+        x.index_put_((made([False, False]),), made(np.zeros((0, 2), "float32")), accumulate)
+        x[-2, made([False, False])] += -1.5
+        assert x.tolist() == [[1, 2], [3, 4]]

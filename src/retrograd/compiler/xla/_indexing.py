@@ -100,6 +100,8 @@ def _put_masked(x: Any, values: Any, mask: Any, accumulate: bool) -> Any:
     rest = x.shape[mask.ndim :]
     if values.ndim > len(rest) and values.shape[0] != 1:
         trust(jnp.sum(mask) == values.shape[0])
+        if not values.shape[0]:
+            return x
         turn = jnp.cumsum(mask.reshape(-1)) - 1
         values = jnp.broadcast_to(values, (values.shape[0], *rest))
         values = values[jnp.clip(turn, 0)].reshape(x.shape)
@@ -336,6 +338,7 @@ lowerings(
     weighed_histogramdd=lambda x, weight, edges, density: _histogramdd(x, weight, edges, density),
     histogram=lambda x, edges, density: _histogram(x, None, edges, density),
     weighed_histogram=lambda x, weight, edges, density: _histogram(x, weight, edges, density),
+    histogram_of=lambda x, source: x,
 )
 
 # -- embeddings ------------------------------------------------------------------------------
