@@ -5,6 +5,8 @@ Run by tests/devices/test_on_devices.py in a process of its own.
 
 from __future__ import annotations
 
+import itertools
+import math
 from typing import Any
 
 import numpy as np
@@ -12,6 +14,7 @@ import pytest
 from _device import DEVICE, made
 
 import retrograd as torch
+from retrograd.devices import _deferred
 
 VIEWS = {
     "rows": ("f(3, 4)", "x[1:]"),
@@ -111,3 +114,50 @@ def test_writes_by_masks_without_true_elements() -> None:
         x.index_put_((made([False, False]),), made(np.zeros((0, 2), "float32")), accumulate)
         x[-2, made([False, False])] += -1.5
         assert x.tolist() == [[1, 2], [3, 4]]
+
+
+# -- writes of values that are computed from the same memory ---------------------------------
+
+
+CHANGES: dict[str, Any] = {
+    "negated": torch.neg, "squared": torch.square, "copied": lambda v: v,
+    "reversed": lambda v: v.flip(0),
+}  # fmt: skip
+WRITES: dict[str, Any] = {
+    "slice": lambda y, v, i: y[i : i + len(v)].copy_(v),
+    "addition": lambda y, v, i: y[i : i + len(v)].add_(v),
+    "element": lambda y, v, i: y.__setitem__([i], v[-1]),
+    "scatter": lambda y, v, i: y.copy_(y.slice_scatter(v, 0, i, i + len(v))),
+    "fill": lambda y, v, i: y[i : i + 2].fill_(v[-1]),
+    "steps": lambda y, v, i: y[i::2].copy_(-y[: len(y[i::2])]),
+}
+
+
+@pytest.mark.parametrize("write", WRITES)
+def test_values_computed_from_the_memory_that_is_written(
+    write: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # With ``lax.dynamic_update_slice``, XLA reads elements of the memory that it has overwritten.
+    monkeypatch.setattr(_deferred, "REPEATS", 1)  # compile the queue at once
+    for shape in [(3, 2, 2), (2, 3, 3)]:
+        for start, (name, change) in itertools.product((0, 1), CHANGES.items()):
+
+            def rewritten(x: Any, start: int = start, change: Any = change) -> Any:
+                x = x.permute(2, 1, 0)[0]
+                y = x.flatten()
+                WRITES[write](y, change(x[0]), start)
+                return y
+
+            values = np.arange(1.0, 1 + math.prod(shape)).reshape(shape)
+            expected = rewritten(torch.tensor(values)).tolist()
+            case = (shape, start, name)
+            assert rewritten(made(values)).tolist() == expected, case
+            assert torch.compile(rewritten)(made(values)).tolist() == expected, case
+
+
+def test_float_power_from_the_memory_that_is_written(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_deferred, "REPEATS", 1)
+    x = made(np.array([[[-1.0, -2], [2, 2]], [[1, -1], [-1, 2]], [[2, -0.0], [-1, 1]]]))
+    x = x.permute(2, 1, 0)[0]
+    out = x.detach().flatten()[1:4]
+    assert torch.float_power(x.detach()[0], 2, out=out).tolist() == [1, 1, 4]

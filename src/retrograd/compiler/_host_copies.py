@@ -102,8 +102,8 @@ class HostCopies:
 
     def put_back(self) -> None:
         if self.left is None:  # the copies are empty before ``begin`` has made them
-            self.left = [(x, value, copy, x._data)
-                         for (x, value), copy in zip(self.held, self.copies, strict=False)]  # fmt: skip
+            pairs = zip(self.held, self.copies, strict=False)
+            self.left = [(x, value, copy, x._data) for (x, value), copy in pairs]
         for x, value, _, now in self.left:  # all, before anything that may raise an error
             if arrays.is_raw(now):
                 x._data = value

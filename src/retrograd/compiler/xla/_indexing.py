@@ -11,6 +11,7 @@ import jax.numpy as jnp
 from jax import lax
 
 from retrograd import arrays
+from retrograd.compiler.xla._boxes import put_box
 from retrograd.compiler.xla._table import expect, lowering, lowerings, on_host, trust
 
 np = arrays.programs.numpy
@@ -37,7 +38,7 @@ def _is_mask(x: Any) -> bool:
 
 
 def _index(where: Any) -> Any:
-    """An index with masks, which must be constants, replaced by the indices of true elements."""
+    """An index with masks, which must be constants, replaced by the positions of true elements."""
     indices: list[Any] = []
     for item in where:
         if _is_mask(item):
@@ -88,9 +89,16 @@ def _index_put(x: Any, values: Any, where: Any, accumulate: bool) -> Any:
     if len(where) == 1 and _is_mask(where[0]):
         return _put_masked(x, values, jnp.asarray(where[0]), accumulate)
     _expect_inside(where, x.shape)
-    target = x[_index(where)].ndim
-    values = values.reshape(values.shape[max(values.ndim - target, 0) :])  # drop leading sizes 1
-    place = x.at[_index(where)]
+    where = _index(where)
+    old = x[where]
+    values = values.reshape(values.shape[max(values.ndim - old.ndim, 0) :])  # drop leading sizes 1
+    ranges = _ranges(where, x.shape)
+    if ranges is not None:
+        new = jnp.broadcast_to(values, old.shape)
+        if accumulate:
+            new = old | new if x.dtype == bool else old + new
+        return _put_ranges(x, new, ranges)
+    place = x.at[where]
     return getattr(place, _adding(x))(values) if accumulate else place.set(values)
 
 
@@ -117,7 +125,32 @@ def _put_zeros(x: Any, shape: Any, where: Any) -> Any:
 
 @lowering("select_scatter", "slice_scatter")
 def _put_at(x: Any, src: Any, where: Any) -> Any:
-    return x.at[where].set(src.astype(x.dtype))
+    ranges = _ranges(where, x.shape)
+    assert ranges is not None  # there are only ints and slices
+    return _put_ranges(x, jnp.broadcast_to(src.astype(x.dtype), x[where].shape), ranges)
+
+
+def _put_ranges(x: Any, values: Any, ranges: list[range]) -> Any:
+    values = values.reshape([len(r) for r in ranges])
+    return put_box(x, values, [r.start for r in ranges], [r.step for r in ranges])
+
+
+def _ranges(where: Any, shape: tuple[int, ...]) -> list[range] | None:
+    """The positions along each dimension that an index selects, if it is made of constants of which
+    each is a single position or a slice."""
+    items = [item for item in where if item is not None]
+    place = next((i for i, item in enumerate(items) if item is Ellipsis), len(items))
+    items[place : place + 1] = [slice(None)] * (len(shape) - len(items) + (place < len(items)))
+    ranges = []
+    for n, item in zip(shape, items, strict=True):
+        if isinstance(item, slice):
+            ranges.append(range(n)[item])
+        elif n and isinstance(item, int | np.integer | np.ndarray) and np.size(item) == 1:
+            position = int(np.reshape(item, ())) % n
+            ranges.append(range(position, position + 1))
+        else:
+            return None
+    return ranges
 
 
 lowerings(in_layout_of=lambda x, like: x, in_rows=lambda x: x)

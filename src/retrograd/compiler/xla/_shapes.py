@@ -10,6 +10,7 @@ from jax import lax
 
 from retrograd import arrays
 from retrograd.compiler._program import Line, Var
+from retrograd.compiler.xla._boxes import two_positions
 from retrograd.compiler.xla._table import lowering, lowerings
 
 np = arrays.programs.numpy
@@ -197,7 +198,8 @@ def _on_diagonal(x: Any, values: Any, offset: int, dim1: int, dim2: int) -> Any:
     dim1, dim2 = dim1 % x.ndim, dim2 % x.ndim
     moved = jnp.moveaxis(x, (dim1, dim2), (-2, -1))
     n = jnp.diagonal(moved, offset, -2, -1).shape[-1]
-    rows, columns = jnp.arange(n) + max(-offset, 0), jnp.arange(n) + max(offset, 0)
+    rows = two_positions(np.arange(n) + max(-offset, 0), moved.shape[-2])
+    columns = two_positions(np.arange(n) + max(offset, 0), moved.shape[-1])
     return jnp.moveaxis(moved.at[..., rows, columns].set(values), (-2, -1), (dim1, dim2))
 
 

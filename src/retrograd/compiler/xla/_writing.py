@@ -12,9 +12,9 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import jax.numpy as jnp
-from jax import lax
 
 from retrograd import arrays
+from retrograd.compiler.xla._boxes import put_box
 from retrograd.compiler.xla._elementwise import to_dtype
 from retrograd.compiler.xla._shapes import reinterpreted
 from retrograd.compiler.xla._table import lowering
@@ -50,9 +50,7 @@ def _written(memory: Any, value: Any, strides: tuple[int, ...], start: int) -> A
     box = _find_box(memory.shape, value.shape, strides, start)
     if box is not None:
         value = jnp.transpose(value, box.order).reshape(box.sizes)
-        if all(step == 1 for step in box.steps):
-            return lax.dynamic_update_slice(memory, value, box.starts)
-        return memory.at[box.slices].set(value)
+        return put_box(memory, value, box.starts, box.steps)
     positions = np.full(value.shape, start)
     for d, (n, stride) in enumerate(zip(value.shape, strides, strict=True)):
         positions += (np.arange(n) * stride).reshape(-1, *(1,) * (value.ndim - d - 1))
@@ -66,13 +64,6 @@ class _Box(NamedTuple):
     sizes: tuple[int, ...]
     steps: tuple[int, ...]
     order: tuple[int, ...]  # which dimension of the view lies along which of the memory
-
-    @property
-    def slices(self) -> tuple[slice, ...]:
-        return tuple([
-            slice(start, start + (n - 1) * step + 1, step)
-            for start, n, step in zip(self.starts, self.sizes, self.steps, strict=True)
-        ])  # fmt: skip
 
 
 def _find_box(
