@@ -63,8 +63,8 @@ def standard_basis(tensors: Sequence[Any], first: int = 0, count: int | None = N
     parts, begin = [], 0
     for x, size in zip(tensors, sizes, strict=True):
         part = arrays.eye(rows, size, first - begin, dtype=x._data.dtype)
-        part, place = part.reshape(rows, *x.shape), device_value(x)
-        parts.append(wrap(part if place is None else place.placed(part)))
+        part, like = part.reshape(rows, *x.shape), device_value(x)
+        parts.append(wrap(part if like is None else like.placed(part)))
         begin += size
     return parts
 

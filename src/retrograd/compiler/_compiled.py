@@ -166,14 +166,14 @@ class Compiled:
         trace: Trace | None = None
         try:
             copies.begin()
-            on_numpy = self.backend == "numpy" and copies.place is None
+            on_numpy = self.backend == "numpy" and copies.device is None
             level = TraceLevel() if on_numpy else TraceLevel(False, xla.COMPOSITES)
-            level.device = copies.place
+            level.device = copies.device
             trace = Trace(self.function, seen, names, _identifier(self.__name__), level)
             with collector_paused():
                 result = trace.run(args, named)
                 entry = Entry(trace, self.backend, self.quiet)
-                large = copies.place is not None and (
+                large = copies.device is not None and (
                     measured(entry.traced).bytes_moved > MOST_BYTES
                 )  # fmt: skip
                 if trace.recorded or (trace.reason is None and not large):

@@ -154,9 +154,9 @@ class Entry:
             return found
         known = trace.watch.tensors
         values = (*trace.values, *trace.saved_values)
-        if (place := trace.level.device) is not None:
+        if (device := trace.level.device) is not None:
             values = tuple([
-                trace.wholes[o]._data if o in trace.wholes else Plug.devices().put(y, place)
+                trace.wholes[o]._data if o in trace.wholes else Plug.devices().put(y, device)
                 for o, y in enumerate(values)
             ])
         maker = Maker(self, known, values, trace.shown)
@@ -275,7 +275,7 @@ def abandon(trace: Trace) -> None:
     """After an exception in a traced call: what it has stored meanwhile, in lists, attributes or
     the state of an optimizer, are tensors of arrays again, as they are after an eager call. Their
     graphs are of values of the trace, and lead nowhere."""
-    place = trace.level.device
+    device = trace.level.device
     numbers = trace.level.numbers()  # which an optimizer computes on the CPU
     for x in gc.get_objects():
         if Plug.tensor not in type(x).__mro__:
@@ -286,8 +286,8 @@ def abandon(trace: Trace) -> None:
             # A constant may be the count of an optimizer that is about to begin. As any number, it
             # can be used with tensors on the device.
             is_count = data.var in numbers or (data.var.constant is not None and not data.var.shape)
-            on_cpu = place is None or is_count
-            x._data = value if on_cpu else Plug.devices().put(value, place)
+            on_cpu = device is None or is_count
+            x._data = value if on_cpu else Plug.devices().put(value, device)
             if x._node is not None:
                 x._node = BrokenGraph(
                     "compile: there is no graph of this tensor, since an exception ended the call "

@@ -25,10 +25,10 @@ class HostCopies:
         bases = [x._meta.view.base for x in tensors if x._meta is not None and x._meta.view]
         each = {id(x): x for x in (*tensors, *bases)}.values()
         self.held = [(x, x._data) for x in each if device_value(x) is not None]
-        self.place: Any = self.held[0][1].memory.place if self.held else None
+        self.device: Any = self.held[0][1].memory.device if self.held else None
         on_cpu = [x for x in tensors if device_value(x) is None]
-        self.is_mixed = any(value.memory.place != self.place for _, value in self.held) or (
-            self.place is not None and any(x.is_leaf and x.requires_grad for x in on_cpu)
+        self.is_mixed = any(value.memory.device != self.device for _, value in self.held) or (
+            self.device is not None and any(x.is_leaf and x.requires_grad for x in on_cpu)
         )
         self.copies: list[Any] = []
         # For each tensor still to be put back: its value, the copy, and what the trace left it.
@@ -62,7 +62,7 @@ class HostCopies:
 
     def end(self, trace: Trace | None) -> None:
         """Put the tensors, and those that the traced run created, on the device."""
-        if self.place is None:
+        if self.device is None:
             return
         if trace is not None:
             self.take_over(trace)
@@ -131,6 +131,6 @@ class HostCopies:
 
     def put(self, data: Any, like: Any) -> Any:
         """An array on the device. On a mesh, it gets the sharding of a value of the same shape."""
-        whole = like is None or self.place._mesh is None or like.shape != data.shape
+        whole = like is None or self.device._mesh is None or like.shape != data.shape
         where = None if whole else like.array.sharding
-        return Plug.devices().put(data, self.place, where)
+        return Plug.devices().put(data, self.device, where)

@@ -13,7 +13,7 @@ from retrograd.compiler._program import Line, Step, Var
 from retrograd.compiler._tracing import SIZED_BY_VALUES
 from retrograd.devices import _pending, _platforms
 from retrograd.devices._deferred import Function
-from retrograd.devices._signatures import keys_of, place_in
+from retrograd.devices._signatures import common_device, keys_of
 from retrograd.devices._values import DeviceValue, Kind, Memory, acts_once, find_kind, marked, seen
 from retrograd.ops._lifted import Lifted, raw
 from retrograd.ops._meta_device import result_of
@@ -55,17 +55,17 @@ class Call(Function):
         outputs = _outputs(operation, args, options)
         self.several = isinstance(outputs, (tuple, list))
         results = list(outputs) if self.several else [outputs]
-        place = place_in((*args, *options.values()))
-        super().__init__(operation.name, place)
+        device = common_device((*args, *options.values()))
+        super().__init__(operation.name, device)
         traced = _pending.tracing.expected is not None
-        self.kinds = [find_kind(place, y.shape, marked(y.dtype), traced) for y in results]
+        self.kinds = [find_kind(device, y.shape, marked(y.dtype), traced) for y in results]
         self.in_doubt = False
         counter: list[Any] = []
         given = _taken_apart(list(args), counter, operation.name in TAKES_NUMBERS)
         named = _taken_apart(options, counter, operation.name in TAKES_NUMBERS)
         vars_ = [Var("y", y) for y in results]
         # On a mesh, JAX moves numbers to the devices of the arrays.
-        there = not traced and place._mesh is None
+        there = not traced and device._mesh is None
         self.numbers = [i for i, x in enumerate(flat) if there and is_number(x)]
 
         def function(*flat: Any) -> Any:
@@ -101,7 +101,7 @@ class Call(Function):
     def placed(self, flat: list[Any]) -> list[Any]:
         """The arguments, with numbers converted to XLA arrays."""
         for i in self.numbers:
-            flat[i] = number_on(flat[i], self.kinds[0].place)
+            flat[i] = number_on(flat[i], self.kinds[0].device)
         return flat
 
     def __call__(self, flat: list[Any], operands: Any = ()) -> Any:
@@ -128,23 +128,23 @@ def is_number(x: Any) -> bool:
     return type(x) is float or (arrays.is_raw(x) and x.ndim == 0)
 
 
-def number_on(x: Any, place: Any) -> Any:
+def number_on(x: Any, device: Any) -> Any:
     """The XLA array of a number. That of a float is weakly typed: a result has the dtype of the
     other operand. Arrays are cached, because programs repeat a few numbers, and moving one to a
     device takes longer than a call."""
     is_float = type(x) is float
     number = x if is_float else (x.dtype.num, x.tobytes())
-    array = _numbers.get((number, place))
+    array = _numbers.get((number, device))
     if array is None:
         jax = _platforms.jax()
         with jax.enable_x64(True):  # an array is copied, because it may be written to later
             data = jax.numpy.asarray(x) if is_float else np.array(x)
-            array = jax.device_put(data, _platforms.target(place))
+            array = jax.device_put(data, _platforms.target(device))
         if is_float and (x == 0 or x != x):  # no keys: 0.0 equals -0.0, and NaN not even itself
             return array
         if len(_numbers) >= _MOST_NUMBERS:
             _numbers.clear()
-        _numbers[number, place] = array
+        _numbers[number, device] = array
     return array
 
 
@@ -164,7 +164,7 @@ def of_kind(kind: Kind, content: Any) -> DeviceValue:
     """A new value of a kind. The constructors are written out, which takes half the time."""
     memory = new(Memory)
     memory.content = content
-    memory.place = kind.place
+    memory.device = kind.device
     memory.layout = None
     value = new(DeviceValue)
     value.level = Lifted.device_level
@@ -184,8 +184,8 @@ def _outputs(operation: Any, args: Any, options: dict[str, Any]) -> Any:
         try:
             return result_of(operation, tuple(_layouts(list(args))), _layouts(options))
         except (MemoryError, OSError) as error:  # the address space is too small for the result
-            place = place_in((*args, *options.values()))
-            raise _platforms.out_of_memory(place, error) from None
+            device = common_device((*args, *options.values()))
+            raise _platforms.out_of_memory(device, error) from None
         except Exception:  # the shape depends on values: compute it on the CPU, once
             return operation.compute(seen(list(args)), {n: seen(x) for n, x in options.items()})
 
@@ -323,11 +323,11 @@ def written(target: DeviceValue, value: Any) -> Any:
     flat: list[Any] = [target.memory.content]
     key = ("put", target.kind, *keys_of((value,), flat, False))
     function: Any = _calls.get(key)
-    place = target.memory.place
-    if is_number(flat[-1]) and place._mesh is None and not target.kind.traced:
-        flat[-1] = number_on(flat[-1], place)
+    device = target.memory.device
+    if is_number(flat[-1]) and device._mesh is None and not target.kind.traced:
+        flat[-1] = number_on(flat[-1], device)
     if function is None:
-        place_in((target, value))  # raises an error if they are on two devices
+        common_device((target, value))  # raises an error if they are on two devices
         given = _taken_apart([value], [None], False)
         steps = target.steps
 
@@ -338,7 +338,7 @@ def written(target: DeviceValue, value: Any) -> Any:
             line.outputs = (var,)
             return (lowered(line, [base, known[var]], {"views": steps})[0],)
 
-        function = Function("put", place)
+        function = Function("put", device)
         if target.kind.traced:
             function.function = inlined(put)
         else:

@@ -74,17 +74,17 @@ class Later:
         return self.array
 
 
-_places: dict[Any, Any] = {}  # one object for all equal devices, compared by identity
+_devices_seen: dict[Any, Any] = {}  # one object for all equal devices, compared by identity
 
 
 class Function:
     """A function of arrays, compiled by XLA, whose calls may be queued."""
 
-    __slots__ = ("expects", "function", "jitted", "later", "likes", "name", "place", "traffic")
+    __slots__ = ("device", "expects", "function", "jitted", "later", "likes", "name", "traffic")
 
-    def __init__(self, name: str, place: Any) -> None:
+    def __init__(self, name: str, device: Any) -> None:
         self.name = name
-        self.place = _places.setdefault(place, place)
+        self.device = _devices_seen.setdefault(device, device)
         self.expects = False  # whether the last result says if all indices are in range
         self.later = False  # whether calls may be queued
         self.function: Callable[..., Any]
@@ -102,8 +102,8 @@ class Function:
         jax = _platforms.jax()
         jitted = self.jitted = jax.jit(function)
         given = [x.like if type(x) is Later else x for x in flat]
-        if self.place._mesh is None and all([isinstance(x, (jax.Array, Later)) for x in flat]):
-            there = jax.sharding.SingleDeviceSharding(_platforms.target(self.place))
+        if self.device._mesh is None and all([isinstance(x, (jax.Array, Later)) for x in flat]):
+            there = jax.sharding.SingleDeviceSharding(_platforms.target(self.device))
             with jax.enable_x64(True):
                 lowered = jitted.lower(*given)
                 self.function = lowered.compile()
@@ -131,7 +131,7 @@ class Function:
         try:
             results = self.function(*[x.read() if type(x) is Later else x for x in flat])
         except _platforms.jax().errors.JaxRuntimeError as error:
-            raise _platforms.explained(error, self.place) from None
+            raise _platforms.explained(error, self.device) from None
         if self.expects:
             *results, holds = results
             _pending.note(self.name, holds)
@@ -142,10 +142,10 @@ class Queue:
     """Calls that wait. The key of a call is its function and the sources of its arguments: the
     number of a result, or the complement of a position in ``inputs``."""
 
-    __slots__ = ("__weakref__", "calls", "inputs", "known", "lock", "place", "sealed", "traffic")
+    __slots__ = ("__weakref__", "calls", "device", "inputs", "known", "lock", "sealed", "traffic")
 
-    def __init__(self, place: Any) -> None:
-        self.place = place
+    def __init__(self, device: Any) -> None:
+        self.device = device
         self.lock = threading.RLock()  # a finalizer may read a value while the queue runs
         self.sealed = False  # whether it is running, or has run
         # For each call, its key and weak references to its results.
@@ -176,7 +176,7 @@ class Queue:
                     checks.append(i | len(references) << _BITS)
                     names.append(function.name)
             wanted = [*[x.number for x in pending], *checks]
-            results = _computed([key for key, _ in calls], inputs, wanted, self.place)
+            results = _computed([key for key, _ in calls], inputs, wanted, self.device)
             for later, array in zip(pending, results):  # noqa: B905 - the rest are checks
                 later.array = array
                 later.queue = None
@@ -189,11 +189,11 @@ class Queue:
             _pending.check_some()
 
 
-def _computed(keys: Any, inputs: list[Any], wanted: list[int], place: Any) -> Sequence[Any]:
+def _computed(keys: Any, inputs: list[Any], wanted: list[int], device: Any) -> Sequence[Any]:
     """The results of a queue that have the given numbers."""
     local = _pending.tracing
     if len(keys) == 1 or not wanted or local.separate or local.expected is not None:
-        return _one_by_one(keys, inputs, wanted, place)
+        return _one_by_one(keys, inputs, wanted, device)
     signature = (len(inputs), *keys)
     plan = _plans.get(signature)
     if plan is None:
@@ -202,7 +202,7 @@ def _computed(keys: Any, inputs: list[Any], wanted: list[int], place: Any) -> Se
         plan = _plans[signature] = _Plan()
     whole = plan.compiled_for(keys, inputs, wanted)
     results = None if whole is None else whole.results(inputs, wanted)
-    return _one_by_one(keys, inputs, wanted, place) if results is None else results
+    return _one_by_one(keys, inputs, wanted, device) if results is None else results
 
 
 class _Whole:
@@ -283,7 +283,7 @@ def _joined(keys: Any, inputs: list[Any], outputs: list[int]) -> Any:
     )
 
 
-def _one_by_one(keys: Any, inputs: list[Any], wanted: list[int], place: Any) -> list[Any]:
+def _one_by_one(keys: Any, inputs: list[Any], wanted: list[int], device: Any) -> list[Any]:
     """Some results of a queue, by calling its functions one after the other. Functions whose
     results are not needed are not called."""
     needed = {n & _CALL for n in wanted}
@@ -298,7 +298,7 @@ def _one_by_one(keys: Any, inputs: list[Any], wanted: list[int], place: Any) -> 
         try:
             results[i] = call.function(*args)
         except _platforms.jax().errors.JaxRuntimeError as error:
-            raise _platforms.explained(error, place, call.name) from None
+            raise _platforms.explained(error, device, call.name) from None
     return [results[n & _CALL][n >> _BITS] for n in wanted]
 
 
@@ -308,13 +308,13 @@ def deferred(function: Function, flat: list[Any]) -> list[Later]:
     queue: Queue | None = local.queue
     # A finalizer may run at any time and call operations, which then need another queue.
     local.queue = None
-    if queue is not None and (queue.place is not function.place or _ends(queue, function)):
-        if queue.place is function.place:
+    if queue is not None and (queue.device is not function.device or _ends(queue, function)):
+        if queue.device is function.device:
             queue.run()
         queue = None
     while True:
         if queue is None or queue.sealed:
-            queue = Queue(function.place)
+            queue = Queue(function.device)
         for i, x in enumerate(flat):
             if type(x) is Later and x.queue is not queue:
                 flat[i] = x.read()  # it belongs to another queue

@@ -17,7 +17,7 @@ from retrograd.autograd._levels import opened
 from retrograd.devices import _pending, _platforms
 from retrograd.devices._calls import of_kind
 from retrograd.devices._deferred import Function
-from retrograd.devices._signatures import place_in, values_in
+from retrograd.devices._signatures import common_device, values_in
 from retrograd.devices._values import DeviceValue, Kind, Memory, find_kind, marked
 from retrograd.ops._lifted import Level, raw
 
@@ -39,12 +39,12 @@ class Fused(Function):
         # For each result its kind, the index of the operand that is returned, or None.
         self.results: list[Kind | int | None] = []
         self.several = False
-        place = place_in(operands)
-        if place is None or place._mesh is not None or _pending.tracing.expected is not None:
+        device = common_device(operands)
+        if device is None or device._mesh is not None or _pending.tracing.expected is not None:
             raise CannotTraceError("it is being traced already, or on a mesh")
         if len(values_in(operands)) != len(flat):
             raise CannotTraceError("some operands are numbers, which may change, or on the CPU")
-        super().__init__(name, place)
+        super().__init__(name, device)
         templates = _templates(operands)
 
         def traced(*flat: Any) -> tuple[Any, ...]:
@@ -57,7 +57,7 @@ class Fused(Function):
                     try:
                         thread.expected, thread.calls = expected, 0
                         results = function(*values)
-                        outputs = self._outputs(results, inputs, place)
+                        outputs = self._outputs(results, inputs, device)
                     finally:
                         thread.expected = None
                 finally:
@@ -73,7 +73,7 @@ class Fused(Function):
 
         self.compile(traced, flat)
 
-    def _outputs(self, results: Any, inputs: list[DeviceValue], place: Any) -> list[Any]:
+    def _outputs(self, results: Any, inputs: list[DeviceValue], device: Any) -> list[Any]:
         """Record the kinds of the results, and return the JAX arrays of those that are computed."""
         self.several = isinstance(results, (tuple, list))
         outputs, self.results = [], []
@@ -92,7 +92,7 @@ class Fused(Function):
                 outputs.append(y.array)
             else:  # a constant
                 outputs.append(_platforms.jax().numpy.asarray(y))
-            self.results.append(find_kind(place, tuple(y.shape), marked(y.dtype)))
+            self.results.append(find_kind(device, tuple(y.shape), marked(y.dtype)))
         if moves_only:
             raise CannotTraceError("there is nothing to compute: results are views of operands")
         return outputs
@@ -114,7 +114,7 @@ def _templates(x: Any) -> Any:
         return type(x)([_templates(part) for part in x])
     if type(x) is not DeviceValue:
         return x
-    memory = Memory(None, x.memory.place)
+    memory = Memory(None, x.memory.device)
     template = DeviceValue(memory, x.shape, x.dtype)
     if x.steps:
         template.steps, template._layout, memory.layout = x.steps, x.layout, x.memory.layout
@@ -127,7 +127,7 @@ def _filled(x: Any, flat: Any) -> Any:
         return type(x)([_filled(part, flat) for part in x])
     if type(x) is not DeviceValue:
         return x
-    memory = Memory(next(flat), x.memory.place)
+    memory = Memory(next(flat), x.memory.device)
     memory.layout = x.memory.layout
     value = DeviceValue(memory, x.shape, x.dtype)
     value.steps, value._layout = x.steps, x._layout

@@ -59,15 +59,15 @@ class DeviceLevel(Level):
 
     def ones_like(self, x: Any) -> Lifted:
         """Ones. Their XLA array is cached, because every backward pass starts from one."""
-        place = x.memory.place
+        device = x.memory.device
         _deferred.begin_pass()
-        if place._mesh is not None or _pending.tracing.expected is not None:
-            where = None if place._mesh is None else x.array.sharding
-            return put(arrays.ones(x.shape, x.dtype), place, where)
-        kind = find_kind(place, x.shape, x.dtype)
+        if device._mesh is not None or _pending.tracing.expected is not None:
+            where = None if device._mesh is None else x.array.sharding
+            return put(arrays.ones(x.shape, x.dtype), device, where)
+        kind = find_kind(device, x.shape, x.dtype)
         array = self._ones.get(kind)
         if array is None:
-            array = self._ones[kind] = put(arrays.ones(x.shape, x.dtype), place).memory.array
+            array = self._ones[kind] = put(arrays.ones(x.shape, x.dtype), device).memory.array
         return _calls.of_kind(kind, array)
 
     def separately(self) -> AbstractContextManager[None]:
@@ -78,19 +78,19 @@ class DeviceLevel(Level):
         """A composite is recorded as one node if it has rules, as on the CPU."""
         return bool(operation.has_rules)
 
-    def check_places(self, operands: Sequence[Any], transformed: bool = False) -> None:
+    def check_devices(self, operands: Sequence[Any], transformed: bool = False) -> None:
         if self.inside:
             return
-        place = other = None
+        device = other = None
         for x in operands:
             if isinstance(x, TensorLike):
                 value = _bottom(x._data) if transformed else x._data
                 if isinstance(value, DeviceValue):
-                    place = value.memory.place
+                    device = value.memory.device
                 elif arrays.is_raw(value) and len(x._data.shape):
                     other = "cpu"
-        if place is not None and other is not None:
-            raise two_devices(place, other)
+        if device is not None and other is not None:
+            raise two_devices(device, other)
         if other is not None and not transformed:  # the value on a device is an option: an index
             raise RuntimeError(
                 "indices should be either on cpu or on the same device as the indexed tensor (cpu)"
@@ -103,8 +103,8 @@ class DeviceLevel(Level):
         for i, x in enumerate(operands):
             data = x._data if isinstance(x, TensorLike) else None
             if arrays.is_raw(data) and x.requires_grad:
-                place = place_of(operands)
-                moved[i] = x if place is None else x.to(place)
+                device = first_device(operands)
+                moved[i] = x if device is None else x.to(device)
         return moved
 
     def on_one_device(self, one: DeviceValue, other: DeviceValue) -> bool:
@@ -174,10 +174,10 @@ class DeviceLevel(Level):
                 state.depth = depth
         finally:
             state.depth = depth
-        place = place_of((*args, *options.values()))
+        device = first_device((*args, *options.values()))
         if isinstance(result, (tuple, list)):
-            return tuple([_on(y, place) for y in result])
-        return _on(result, place)
+            return tuple([_on(y, device) for y in result])
+        return _on(result, device)
 
     def run_on_parts(self, operation: Any, args: tuple[Any, ...], options: dict[str, Any]) -> Any:
         return self.run(operation, args, options)
@@ -238,7 +238,7 @@ def _of_memory(operation: Any, source: DeviceValue, layout: Any, options: dict[s
     whole = source.whole
     if whole.dtype != source.dtype:
         raise RuntimeError(
-            f"as_strided: on the device {source.memory.place}, a view as another dtype "
+            f"as_strided: on the device {source.memory.device}, a view as another dtype "
             f"({source.dtype} of {whole.dtype}) is not supported. Use clone() first."
         )
     start = options["start"] + arrays.layout.offset(source.layout)
@@ -249,36 +249,36 @@ def _of_memory(operation: Any, source: DeviceValue, layout: Any, options: dict[s
 def on_host(operation: Any, args: tuple[Any, ...], options: dict[str, Any]) -> Any:
     """An operation computed by NumPy on copies of its operands. Its results are moved to the
     device."""
-    place = place_of((*args, *options.values()))
+    device = first_device((*args, *options.values()))
     values = [seen(_bare(x)) for x in args]
     result = operation.compute(values, {name: seen(_bare(x)) for name, x in options.items()})
     if isinstance(result, (tuple, list)):
-        return tuple([put(y, place) for y in result])
-    return put(result, place)
+        return tuple([put(y, device) for y in result])
+    return put(result, device)
 
 
 def _to_dtype(x: Any, dtype: Any) -> Any:
     return copies.to_dtype(raw(x), dtype=dtype)
 
 
-def _on(x: Any, place: Any) -> Any:
+def _on(x: Any, device: Any) -> Any:
     """A result, moved to a device if a definition computed it on the CPU from constants."""
     x = raw(x)
-    return x if isinstance(x, Lifted) else put(x, place)
+    return x if isinstance(x, Lifted) else put(x, device)
 
 
 def _bare(x: Any) -> Any:
     return type(x)(map(_bare, x)) if type(x) in (list, tuple) else raw(x)
 
 
-def place_of(values: Any) -> Any:
+def first_device(values: Any) -> Any:
     """The device of the first value that is on one."""
     for x in values:
         x = raw(x)
         if isinstance(x, DeviceValue):
-            return x.memory.place
-        if type(x) in (list, tuple) and (place := place_of(x)) is not None:
-            return place
+            return x.memory.device
+        if type(x) in (list, tuple) and (device := first_device(x)) is not None:
+            return device
     return None
 
 

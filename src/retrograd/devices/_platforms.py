@@ -113,11 +113,11 @@ def device_of(kind: str, index: int | None) -> Any:
     return devices[number]
 
 
-def target(place: Any) -> Any:
+def target(device: Any) -> Any:
     """JAX's device for a device, or JAX's sharding over all devices of a mesh."""
-    if place._mesh is not None:
-        return place._mesh.sharding((), ())
-    return device_of(place.type, place.index)
+    if device._mesh is not None:
+        return device._mesh.sharding((), ())
+    return device_of(device.type, device.index)
 
 
 def settled(found: Any) -> Any:
@@ -149,15 +149,15 @@ def wait_for(arrays: Any) -> None:
         _mesh_waits.wait_for(arrays)
 
 
-def within_memory(function: Any, place: Any, *args: Any) -> Any:
+def within_memory(function: Any, device: Any, *args: Any) -> Any:
     """Call a function of JAX. OutOfMemoryError if the device has no memory for the results."""
     try:
         return settled(function(*args))
     except jax().errors.JaxRuntimeError as error:
-        raise explained(error, place) from None
+        raise explained(error, device) from None
 
 
-def explained(error: Exception, place: Any, late: str | None = None) -> Exception:
+def explained(error: Exception, device: Any, late: str | None = None) -> Exception:
     """The exception to raise for an error of XLA: an OutOfMemoryError with advice, or the error
     itself. ``late`` is the name of an operation that was queued (``_deferred.py``)."""
     if "RESOURCE_EXHAUSTED" not in str(error):
@@ -166,13 +166,13 @@ def explained(error: Exception, place: Any, late: str | None = None) -> Exceptio
         f" It happened in {late}, which may have been called on an earlier line: operations wait "
         "until a value is needed, and run again when the value is next read."
     )  # fmt: skip
-    return out_of_memory(place, error, where)
+    return out_of_memory(device, error, where)
 
 
-def out_of_memory(place: Any, error: Exception, where: str = "") -> OutOfMemoryError:
+def out_of_memory(device: Any, error: Exception, where: str = "") -> OutOfMemoryError:
     """The error for a device without enough memory."""
     return OutOfMemoryError(
-        f"{place} is out of memory. Existing tensors are unchanged.{where} Use a smaller batch, "
+        f"{device} is out of memory. Existing tensors are unchanged.{where} Use a smaller batch, "
         "delete tensors that are not needed, recompute (torch.utils.checkpoint), or split the "
         f"model over several devices (fully_shard). The reason: {error}"
     )

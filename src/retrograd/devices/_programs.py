@@ -38,7 +38,7 @@ from retrograd.compiler.xla._stages import Stage, stages_of
 from retrograd.compiler.xla._table import lowering
 from retrograd.compiler.xla._updates import NUMBERS, with_numbers
 from retrograd.devices import _pending, _platforms
-from retrograd.devices._level import place_of
+from retrograd.devices._level import first_device
 from retrograd.devices._values import DeviceValue, Memory, on_host, put
 
 np = arrays.programs.numpy
@@ -167,7 +167,7 @@ class OnDevice(Executable):
 
     def arrays(self, *values: Any, spares: Sequence[Any] = ()) -> tuple[Any, ...]:
         """The outputs, and the device. Outputs computed by XLA are XLA arrays."""
-        place = place_of(values)
+        device = first_device(values)
         outputs = self.run(*values, *(spares or self.nothing))
         for i in self.read:
             if type(outputs[i]) is _Array:
@@ -175,12 +175,12 @@ class OnDevice(Executable):
         if self.checks:
             _pending.note(self.name, outputs[-1])
             outputs = outputs[:-1]
-        return (*outputs, place)
+        return (*outputs, device)
 
     def __call__(self, *values: Any) -> tuple[Any, ...]:
-        *outputs, place = self.arrays(*values)
+        *outputs, device = self.arrays(*values)
         return tuple([
-            y if stays else self.value(y, place)
+            y if stays else self.value(y, device)
             for y, stays in zip(outputs, self.stays[: len(outputs)], strict=True)
         ])
 
@@ -205,20 +205,20 @@ class OnDevice(Executable):
         return meta.grad._data
 
     @staticmethod
-    def value(y: Any, place: Any, shape: Any = None, dtype: Any = None) -> Any:
+    def value(y: Any, device: Any, shape: Any = None, dtype: Any = None) -> Any:
         """An output as a value on the device. ``shape`` and ``dtype`` may be passed because the
         attributes of JAX's arrays are slow."""
         if arrays.is_raw(y):
-            return y if place is None else put(y, place)
+            return y if device is None else put(y, device)
         if type(y) is DeviceValue:
             return y
-        return DeviceValue(Memory(y, place), y.shape if shape is None else shape, dtype or y.dtype)
+        return DeviceValue(Memory(y, device), y.shape if shape is None else shape, dtype or y.dtype)
 
     @classmethod
-    def again(cls, y: Any, spare: Any, place: Any, shape: Any, dtype: Any) -> Any:
+    def again(cls, y: Any, spare: Any, device: Any, shape: Any, dtype: Any) -> Any:
         """A gradient as a value on the device. The spare value of the previous one is reused."""
         if spare is None or type(y) is not _Array:
-            return cls.value(y, place, shape, dtype)
+            return cls.value(y, device, shape, dtype)
         spare.memory.content = y
         return spare
 
@@ -230,8 +230,8 @@ class OnDevice(Executable):
             data = tensor._data
             memory = data.memory
             if data.steps or type(y) is not _Array:
-                data.level.write(data, cls.value(y, memory.place))
-            elif memory.place._mesh is None:
+                data.level.write(data, cls.value(y, memory.device))
+            elif memory.device._mesh is None:
                 memory.content = y
             else:
                 memory.hold(y)
@@ -318,23 +318,23 @@ class Part(Compiled):
 
     def __call__(self, *values: Any) -> tuple[Any, ...]:
         count = len(self.program.inputs)
-        place = place_of(values)
-        if place is None or self.without_lowering:
+        device = first_device(values)
+        if device is None or self.without_lowering:
             return self.program.run(*map(_on_host, values[:count]))
-        if len(values) > count and (values[-1] is None or place._mesh is not None):
+        if len(values) > count and (values[-1] is None or device._mesh is not None):
             values = values[:count]
         args = [
             x.memory.array if type(x) is DeviceValue and not x.steps else _argument(x)
             for x in values
         ]
         alone = tuple([i for i in self.donated if getrefcount(args[i]) <= _REFERENCES_OF_ONE + 1])
-        where = () if place._mesh is None else tuple([getattr(x, "sharding", None) for x in args])
+        where = () if device._mesh is None else tuple([getattr(x, "sharding", None) for x in args])
         with jax.enable_x64(True):
-            key = (place, alone, where, len(args))
+            key = (device, alone, where, len(args))
             call = self.calls.get(key)
             if call is None:
                 try:
-                    self.calls[key] = self.compiled_for(place, alone, where, len(args))
+                    self.calls[key] = self.compiled_for(device, alone, where, len(args))
                     call = _quiet(self.calls[key])  # it is compiled now
                 except NotImplementedError as error:
                     self.explain(error)
@@ -363,7 +363,7 @@ class Part(Compiled):
             results.extend(starmap(call, (held,)))
             self.hold(results[0], args, values, alone)
         except jax.errors.JaxRuntimeError as error:
-            raise _platforms.explained(error, place_of(values)) from None
+            raise _platforms.explained(error, first_device(values)) from None
         except BaseException:  # an interrupt
             if results:
                 self.hold(results[0], args, values, alone)
@@ -381,9 +381,9 @@ class Part(Compiled):
                 x.memory.content = (args if y.is_input else results)[y.position]
 
     def compiled_for(
-        self, place: Any, donated: tuple[int, ...], where: tuple[Any, ...], count: int
+        self, device: Any, donated: tuple[int, ...], where: tuple[Any, ...], count: int
     ) -> Callable[..., Any]:
-        target = _platforms.target(place)
+        target = _platforms.target(device)
         self.orders = [None] * len(self.program.inputs)
         self.held = [jax.device_put(v.constant, target) for v in self.constants]
         self.where = where

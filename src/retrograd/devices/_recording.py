@@ -17,7 +17,7 @@ from retrograd._modes import switch
 from retrograd.devices import _calls
 from retrograd.devices._calls import NEW
 from retrograd.devices._nodes import node_class
-from retrograd.devices._signatures import keys_of, place_in
+from retrograd.devices._signatures import common_device, keys_of
 from retrograd.devices._values import DeviceValue, marked
 from retrograd.ops._operation import Operation
 from retrograd.tensor._calls import apply_by_level, prepare
@@ -65,7 +65,7 @@ def _is_simple(operation: Operation, args: Any, options: dict[str, Any]) -> bool
     """Whether a call needs no conversion and no check of values."""
     values = list(args[0]) if operation.inputs == ("tensors",) else list(args)
     try:
-        place_in((*args, *options.values()))
+        common_device((*args, *options.values()))
         if operation.check is not None:
             operation.check(*values, **options)
         prepared = prepare(operation, values, options)

@@ -49,7 +49,7 @@ def keys_of(values: Any, flat: list[Any], numbers: bool) -> list[Any]:
     return keys
 
 
-def place_in(values: Any) -> Any:
+def common_device(values: Any) -> Any:
     """The device of the values among some arguments, or None if there are none. RuntimeError if
     they are on different devices."""
     first = None
@@ -57,19 +57,19 @@ def place_in(values: Any) -> Any:
         if first is None:
             first = x.memory
         elif not on_one_device(first, x.memory):
-            raise two_devices(first.place, x.memory.place)
-    return None if first is None else first.place
+            raise two_devices(first.device, x.memory.device)
+    return None if first is None else first.device
 
 
 def on_one_device(one: Memory, other: Memory) -> bool:
     """Whether two pieces of memory are on the same device, which may have several names, or on the
     same mesh."""
-    return one.place == other.place or _devices(one) == _devices(other)
+    return one.device == other.device or _jax_devices(one) == _jax_devices(other)
 
 
-def _devices(memory: Memory) -> list[Any]:
+def _jax_devices(memory: Memory) -> list[Any]:
     """JAX's devices that memory is spread over, in their order, which XLA's programs depend on."""
-    mesh = memory.place._mesh
+    mesh = memory.device._mesh
     return [*(memory.array.devices() if mesh is None else mesh._jax_mesh.devices.flat)]
 
 

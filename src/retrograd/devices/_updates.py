@@ -25,19 +25,19 @@ _compiled: dict[Any, Function] = {}
 def update(kernel: Any, operands: Any, numbers: Any) -> None:
     """Update a parameter and its state in place by a kernel. ``operands`` are the parameter, its
     gradient and the state."""
-    place = operands[0].memory.place
+    device = operands[0].memory.device
     flat = [x.content for x in operands if x is not None]
     # Options that are not floats, such as flags, are part of the key.
     fixed = tuple([float if isinstance(x, float) else x for x in numbers])
     likes = tuple([None if x is None else (x.shape, x.dtype.num) for x in operands])
     values = [float(x) for x in numbers if isinstance(x, float)]
-    if place._mesh is None:  # most numbers were used by the previous parameter or step
-        values = [number_on(x, place) for x in values]
+    if device._mesh is None:  # most numbers were used by the previous parameter or step
+        values = [number_on(x, device) for x in values]
     flat += values
-    key = (kernel.__name__, fixed, place, likes)
+    key = (kernel.__name__, fixed, device, likes)
     function = _compiled.get(key)
     if function is None:
-        function = Function(kernel.__name__, place)
+        function = Function(kernel.__name__, device)
         function.compile(_flat(kernel.__name__, fixed, likes), flat)
         _compiled[key] = function
     results = iter(function.contents(flat))
@@ -63,7 +63,7 @@ def _flat(name: str, fixed: tuple[Any, ...], likes: tuple[Any, ...]) -> Any:
 
 def _write(target: DeviceValue, content: Any) -> None:
     if target.steps:
-        target.level.write(target, DeviceValue(Memory(content, target.memory.place), target.shape,
+        target.level.write(target, DeviceValue(Memory(content, target.memory.device), target.shape,
                                                target.dtype))  # fmt: skip
     else:
         target.memory.hold(content)
@@ -78,10 +78,10 @@ def flattened(parts: Sequence[Any]) -> DeviceValue:
     def joined(*parts: Any) -> Any:
         return (_platforms.jax().numpy.concatenate([_reals(x).reshape(-1) for x in parts]),)
 
-    place = _only_place(parts)
+    device = _only_device(parts)
     flat = [x.content for x in parts]
-    content = _compiled_for("flattened", joined, parts, flat, place).contents(flat)[0]
-    return DeviceValue(Memory(content, place), content.shape, content.dtype)
+    content = _compiled_for("flattened", joined, parts, flat, device).contents(flat)[0]
+    return DeviceValue(Memory(content, device), content.shape, content.dtype)
 
 
 def add_flat(params: Sequence[Any], vector: DeviceValue, size: Any) -> None:
@@ -97,9 +97,9 @@ def add_flat(params: Sequence[Any], vector: DeviceValue, size: Any) -> None:
             begin += real.size
         return tuple(sums)
 
-    place = _only_place([vector, *params])
-    flat = [vector.content, number_on(float(size), place), *[x.content for x in params]]
-    function = _compiled_for("add_flat", added, [vector, *params], flat, place)
+    device = _only_device([vector, *params])
+    flat = [vector.content, number_on(float(size), device), *[x.content for x in params]]
+    function = _compiled_for("add_flat", added, [vector, *params], flat, device)
     for param, content in zip(params, function.contents(flat), strict=True):
         _write(param, content)
 
@@ -112,23 +112,23 @@ def _reals(x: Any) -> Any:
 
 
 def _compiled_for(
-    name: str, function: Any, values: Sequence[Any], flat: list[Any], place: Any
+    name: str, function: Any, values: Sequence[Any], flat: list[Any], device: Any
 ) -> Function:
     """The function, compiled for values of these shapes and dtypes."""
-    key = (name, place, *[(x.shape, x.dtype.num) for x in values])
+    key = (name, device, *[(x.shape, x.dtype.num) for x in values])
     compiled = _compiled.get(key)
     if compiled is None:
-        compiled = Function(name, place)
+        compiled = Function(name, device)
         compiled.compile(function, flat)
         _compiled[key] = compiled
     return compiled
 
 
-def _only_place(values: Sequence[Any]) -> Any:
+def _only_device(values: Sequence[Any]) -> Any:
     """The device of all values; RuntimeError if they are on different devices."""
-    places = [x.memory.place if isinstance(x, DeviceValue) else "cpu" for x in values]
-    first = next(x for x in places if x != "cpu")
-    for other in places:
+    devices = [x.memory.device if isinstance(x, DeviceValue) else "cpu" for x in values]
+    first = next(x for x in devices if x != "cpu")
+    for other in devices:
         if other != first:
             raise two_devices(first, other)
     return first

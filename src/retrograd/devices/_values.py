@@ -24,11 +24,11 @@ np = arrays.programs.numpy
 class Memory:
     """Memory on a device. ``content`` is the XLA array of its current contents, or a ``Later``."""
 
-    __slots__ = ("content", "layout", "place")
+    __slots__ = ("content", "device", "layout")
 
-    def __init__(self, content: Any, place: Any) -> None:
+    def __init__(self, content: Any, device: Any) -> None:
         self.content = content
-        self.place = place  # the device, as users name it
+        self.device = device  # the device, as users name it
         self.layout: Any = None  # created on demand
 
     @property
@@ -44,7 +44,7 @@ class Memory:
 
     def hold(self, content: Any) -> None:
         """Replace the contents. On a mesh of devices, the sharding stays the same."""
-        if self.place._mesh is not None and content.sharding != self.array.sharding:
+        if self.device._mesh is not None and content.sharding != self.array.sharding:
             content = moved(content, self.array.sharding)
         self.content = content
 
@@ -54,10 +54,10 @@ class Kind:
     of its memory, and the view operations applied to that. There is one object for each combination
     of properties, so kinds are compared and hashed by identity."""
 
-    __slots__ = ("dtype", "place", "shape", "traced")
+    __slots__ = ("device", "dtype", "shape", "traced")
 
-    def __init__(self, place: Any, shape: tuple[int, ...], dtype: Any, traced: bool) -> None:
-        self.place = place
+    def __init__(self, device: Any, shape: tuple[int, ...], dtype: Any, traced: bool) -> None:
+        self.device = device
         self.shape = shape
         self.dtype = dtype
         self.traced = traced  # whether the value exists only while JAX traces a function
@@ -67,14 +67,14 @@ _kinds: dict[Any, Kind] = {}
 
 
 def find_kind(
-    place: Any, shape: tuple[int, ...], dtype: Any, traced: bool = False, views: Any = None
+    device: Any, shape: tuple[int, ...], dtype: Any, traced: bool = False, views: Any = None
 ) -> Kind:
     """The kind with these properties."""
     # The number of the dtype, because hashing a dtype is slow.
-    key = (place, shape, dtype.num, traced, views)
+    key = (device, shape, dtype.num, traced, views)
     kind = _kinds.get(key)
     if kind is None:
-        kind = _kinds[key] = Kind(place, tuple(shape), dtype, traced)
+        kind = _kinds[key] = Kind(device, tuple(shape), dtype, traced)
     return kind
 
 
@@ -163,7 +163,7 @@ class DeviceValue(Lifted):
         if self._kind is None:
             content, views = self.memory.content, steps_key(self.steps) if self.steps else None
             traced = _pending.tracing.expected is not None
-            self._kind = find_kind(self.memory.place, content.shape, marked(content.dtype), traced,
+            self._kind = find_kind(self.memory.device, content.shape, marked(content.dtype), traced,
                                    views)  # fmt: skip
         return self._kind
 
@@ -183,7 +183,7 @@ class DeviceValue(Lifted):
     def view(self, layout: Any, step: Step) -> View:
         """The description of a view of this value, given by its layout and its operation."""
         content, steps = self.memory.content, (*self.steps, step)
-        kind = find_kind(self.memory.place, content.shape, marked(content.dtype), self.kind.traced,
+        kind = find_kind(self.memory.device, content.shape, marked(content.dtype), self.kind.traced,
                          steps_key(steps))  # fmt: skip
         return View(layout.shape, marked(layout.dtype), steps, kind)
 
@@ -210,7 +210,7 @@ class DeviceValue(Lifted):
 
             copy: DeviceValue = clone(self)
             return copy
-        return DeviceValue(Memory(self.memory.content, self.memory.place), self.shape, self.dtype)
+        return DeviceValue(Memory(self.memory.content, self.memory.device), self.shape, self.dtype)
 
     @property
     def array(self) -> Any:
@@ -271,14 +271,14 @@ class DeviceValue(Lifted):
 
     def as_gradient(self, like: Any = None) -> Lifted:
         gradient = self.apart()
-        if isinstance(like, DeviceValue) and like.memory.place._mesh is not None:
+        if isinstance(like, DeviceValue) and like.memory.device._mesh is not None:
             # The gradient gets the sharding of ``like``.
             gradient.memory.content, content = like.array, gradient.memory.content
             gradient.memory.hold(content)
         return gradient
 
     def placed(self, x: Any) -> Any:
-        return put(x, self.memory.place)
+        return put(x, self.memory.device)
 
     def plus(self, g: Any) -> Any:
         self.level.write(self, Lifted.operations["add"](self, g))
@@ -286,9 +286,9 @@ class DeviceValue(Lifted):
 
     def filled(self, value: Any) -> DeviceValue:
         """A new value of this shape and dtype, on the same device, filled with a number."""
-        place = self.memory.place
-        where = None if place._mesh is None else self.array.sharding
-        return filled(self.shape, self.dtype, value, place, where)
+        device = self.memory.device
+        where = None if device._mesh is None else self.array.sharding
+        return filled(self.shape, self.dtype, value, device, where)
 
     def update(self, kernel: Any, operands: Any, numbers: Any) -> None:
         """Apply an optimizer's kernel to this parameter and its state."""
@@ -317,7 +317,7 @@ class DeviceValue(Lifted):
         return self.host.tolist()
 
     def text(self, suffixes: str) -> str:
-        return f"{repr(as_tensor(self.host))[:-1]}, device='{self.memory.place}'{suffixes})"
+        return f"{repr(as_tensor(self.host))[:-1]}, device='{self.memory.device}'{suffixes})"
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **named: Any) -> Any:
         operation = Lifted.operations.get(ufunc.__name__)
@@ -348,8 +348,8 @@ class DeviceValue(Lifted):
 
     def refuse(self, what: str) -> NoReturn:
         raise OnDeviceError(
-            f"{what} of a tensor on the device {self.memory.place} is needed by code that computes "
-            "with NumPy or SciPy. Move the tensor to the CPU first, with .cpu()."
+            f"{what} of a tensor on the device {self.memory.device} is needed by code that "
+            "computes with NumPy or SciPy. Move the tensor to the CPU first, with .cpu()."
         )
 
 
@@ -388,44 +388,44 @@ def moved(array: Any, where: Any) -> Any:
         return _platforms.settled(jax.device_put(array, where))
 
 
-def put(data: Any, place: Any, where: Any = None) -> DeviceValue:
-    """A copy of an array, or of a value on another device, on the device ``place``. ``where`` is
+def put(data: Any, device: Any, where: Any = None) -> DeviceValue:
+    """A copy of an array, or of a value on another device, on the device ``device``. ``where`` is
     JAX's sharding for a mesh of devices."""
     jax = _platforms.jax()
-    target = _platforms.target(place) if where is None else where
+    target = _platforms.target(device) if where is None else where
     if isinstance(data, DeviceValue) and not data.array.is_fully_addressable and where is None:
         data = data.host
     given = data.array if isinstance(data, DeviceValue) else np.array(data)
     with jax.enable_x64(True):
         if isinstance(data, DeviceValue) or getattr(target, "is_fully_addressable", True):
-            array = _platforms.within_memory(jax.device_put, place, given, target)
+            array = _platforms.within_memory(jax.device_put, device, given, target)
         else:  # each process provides the parts on its own devices
             array = jax.make_array_from_callback(given.shape, target, given.__getitem__)
     if array is given:
         array = array.copy()
-    return DeviceValue(Memory(array, numbered(place)), tuple(data.shape), data.dtype)
+    return DeviceValue(Memory(array, numbered(device)), tuple(data.shape), data.dtype)
 
 
 def filled(
-    shape: tuple[int, ...], dtype: Any, value: Any, place: Any, where: Any = None
+    shape: tuple[int, ...], dtype: Any, value: Any, device: Any, where: Any = None
 ) -> DeviceValue:
     """A new value filled with a number."""
     jax = _platforms.jax()
-    target = _platforms.target(place) if where is None else where
+    target = _platforms.target(device) if where is None else where
     with jax.enable_x64(True):
         fill = lambda: jax.numpy.full(shape, value, dtype, device=target)
-        array = _platforms.within_memory(fill, place)
-    return DeviceValue(Memory(array, numbered(place)), shape, dtype)
+        array = _platforms.within_memory(fill, device)
+    return DeviceValue(Memory(array, numbered(device)), shape, dtype)
 
 
-_places: dict[tuple[str, int], Any] = {}  # one object for each device: faster to compare
+_numbered: dict[tuple[str, int], Any] = {}  # one object for each device: faster to compare
 
 
-def numbered(place: Any) -> Any:
+def numbered(device: Any) -> Any:
     """A device with an index, as ``Tensor.device`` returns it."""
-    if place.index is not None or place._mesh is not None:
-        return place
-    key = (place.type, _platforms.current(place.type))
-    if key not in _places:
-        _places[key] = type(place)(*key)
-    return _places[key]
+    if device.index is not None or device._mesh is not None:
+        return device
+    key = (device.type, _platforms.current(device.type))
+    if key not in _numbered:
+        _numbered[key] = type(device)(*key)
+    return _numbered[key]

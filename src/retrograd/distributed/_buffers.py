@@ -19,7 +19,7 @@ def memory_of(tensor: Any) -> Any:
         value = device_value(tensor)
         if value is not None and value is tensor._data:
             raise RuntimeError(
-                f"a tensor on {value.memory.place} cannot be sent over MPI: send x.cpu(). On a "
+                f"a tensor on {value.memory.device} cannot be sent over MPI: send x.cpu(). On a "
                 "mesh, XLA inserts what devices send each other"
             )
         raise RuntimeError(

@@ -93,7 +93,7 @@ class DeviceMesh:
         rows = np.array([available[i] for i in numbers], dtype=object).reshape(self.shape)
         self._jax_mesh = jax.sharding.Mesh(rows, self._axes)
         self._hash: int = hash(self._jax_mesh)
-        self._place = OnMesh(self)
+        self._device = OnMesh(self)
 
     @property
     def ndim(self) -> int:
@@ -126,7 +126,7 @@ class DeviceMesh:
                 f"Invalid mesh_dim_names {names} specified. Valid mesh_dim_names are {[*known]}."
             )
         part = object.__new__(DeviceMesh)
-        part.device_type, part._root, part._place = self.device_type, self._root, self._place
+        part.device_type, part._root, part._device = self.device_type, self._root, self._device
         part._jax_mesh, part._axes, part.mesh_dim_names = self._jax_mesh, names, names
         part._hash = self._hash
         index = tuple(slice(None) if name in names else 0 for name in known)

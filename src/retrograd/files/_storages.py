@@ -114,7 +114,7 @@ class Storage:
         """The storage itself, for functions given as ``map_location``."""
         return self
 
-    def cuda(self, *place: Any, **options: Any) -> Storage:
+    def cuda(self, *device: Any, **options: Any) -> Storage:
         """Raises the error that there is no such device."""
         check_readable("cuda")
         return self
@@ -185,13 +185,13 @@ class CallbackError(Exception):
 def is_available(location: str) -> bool:
     """Whether tensors can be put on a device that a file, or a user, names."""
     try:
-        place = device(location)
+        target = device(location)
     except RuntimeError:
         return False
-    if place.type not in COMPUTES:
-        return place.type == "cpu"
-    count: int = Plug.devices().count(place.type)
-    return count > (place.index or 0)
+    if target.type not in COMPUTES:
+        return target.type == "cpu"
+    count: int = Plug.devices().count(target.type)
+    return count > (target.index or 0)
 
 
 def check_locations(storages: list[Storage]) -> None:
@@ -219,9 +219,9 @@ def target_of(map_location: Any) -> Callable[[Storage], str]:
     if isinstance(map_location, dict):
         return lambda storage: str(map_location.get(storage.location, storage.location))
     if isinstance(map_location, (str, bytes, device)):
-        place = map_location.decode() if isinstance(map_location, bytes) else str(map_location)
-        check_readable(place)
-        return lambda storage: place
+        target = map_location.decode() if isinstance(map_location, bytes) else str(map_location)
+        check_readable(target)
+        return lambda storage: target
 
     def asked(storage: Storage) -> str:
         try:

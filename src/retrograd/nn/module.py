@@ -177,25 +177,25 @@ class Module(CallableModule):
             >>> torch.nn.Linear(2, 1).to(torch.float64).weight.dtype
             torch.float64
         """
-        dtype, place = kwargs.get("dtype"), kwargs.get("device")
+        dtype, target = kwargs.get("dtype"), kwargs.get("device")
         for value in (*args, *kwargs.values()):
             if isinstance(value, dtypes.dtype):
                 dtype = value
             elif isinstance(value, Tensor):
-                dtype, place = value.dtype, value.device
+                dtype, target = value.dtype, value.device
             elif type(value) is str or isinstance(value, device) or (
                 type(value) is int and value is args[0]
             ):
-                place = value
+                target = value
         order = kwargs.get("memory_format")
         if order is not None:
             ranks = {"channels_last": 4, "channels_last_3d": 5}
             self._apply(
                 lambda x: x.to(memory_format=order) if x.ndim == ranks.get(order, x.ndim) else x
             )
-        if place is not None:
-            is_meta(place)  # for the error if there is no such device
-            self._apply(lambda x: x.to(place))
+        if target is not None:
+            is_meta(target)  # for the error if there is no such device
+            self._apply(lambda x: x.to(target))
         if dtype is None:
             return self
         if not (dtype.is_floating_point or dtype.is_complex):

@@ -8,7 +8,7 @@ from typing import Any
 from retrograd._later import MissingNameError
 from retrograd.autograd._history import meta_of
 from retrograd.tensor._creation import empty
-from retrograd.tensor._device import array_and_place, placed
+from retrograd.tensor._device import array_and_device, placed
 from retrograd.tensor._overrides import disabled
 from retrograd.tensor._tensor import Tensor
 
@@ -59,8 +59,8 @@ class Parameter(Tensor):
         return copied
 
     def __reduce_ex__(self, protocol: Any) -> tuple[Any, ...]:
-        data, place = array_and_place(self._data)
-        return _rebuild, (type(self), data, self.requires_grad, place)
+        data, device = array_and_device(self._data)
+        return _rebuild, (type(self), data, self.requires_grad, device)
 
 
 class Buffer(Tensor):
@@ -92,10 +92,10 @@ class Buffer(Tensor):
 
 
 def _rebuild(
-    kind: type[Parameter], data: Any, requires_grad: bool, place: Any = None
+    kind: type[Parameter], data: Any, requires_grad: bool, device: Any = None
 ) -> Parameter:
     tensor: Parameter = object.__new__(kind)
-    tensor._data = data if place is None else placed(data, place)
+    tensor._data = data if device is None else placed(data, device)
     tensor._node = tensor._version_counter = tensor._meta = None
     if requires_grad:
         meta_of(tensor).requires_grad = True

@@ -282,7 +282,7 @@ class Level:
     def look(self, how: str) -> None:
         """Called when code reads a value of this level."""
 
-    def check_places(self, operands: Sequence[Any]) -> None:
+    def check_devices(self, operands: Sequence[Any]) -> None:
         """RuntimeError if operands are not on the device of this level."""
 
     def with_recorded_numbers(self, operands: list[Any]) -> list[Any]:

@@ -218,10 +218,10 @@ def apply_lifted(
     operands = list(args[0]) if several_inputs else list(args)
     op, operands, options = for_number(op, operands, options)
     if not level.number:
-        level.check_places(operands)
+        level.check_devices(operands)
         operands = level.with_recorded_numbers(operands)
     elif Lifted.device_level is not None:  # not below: constants of rules may be on the CPU
-        Lifted.device_level.check_places(operands, transformed=True)
+        Lifted.device_level.check_devices(operands, transformed=True)
     if op.definition is not None and computed is None and not level.records_whole(op):
         return defined(op, operands, options)
     operands = [lifted_to(level, x) for x in operands]

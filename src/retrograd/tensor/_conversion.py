@@ -29,12 +29,12 @@ def as_tensor(data: Any, dtype: Any = None, device: Any = None) -> Tensor:
         >>> torch.as_tensor([1, 2])
         tensor([1, 2])
     """
-    place = modes.device if device is None else device
+    target = modes.device if device is None else device
     wanted = None if dtype is None else numpy_dtype(dtype, name="as_tensor")
     if arrays.is_raw(data) and (wanted is None or wanted == data.dtype):
         data = from_numpy(arrays.writable(data))
     if isinstance(data, Tensor):
-        result: Tensor = to(data, dtype=dtype, device=place)
+        result: Tensor = to(data, dtype=dtype, device=target)
         return result
     return tensor(data, dtype=dtype, device=device)
 
@@ -76,11 +76,11 @@ def asarray(obj: Any, *, dtype: Any = None, device: Any = None, copy: bool | Non
 def _of_tensor(
     obj: Tensor, dtype: Any, device: Any, copy: bool | None, requires_grad: bool
 ) -> Tensor:
-    place = modes.device if device is None else device
+    target = modes.device if device is None else device
     wanted = obj._data.dtype if dtype is None else numpy_dtype(dtype, name="asarray")
     if wanted != obj._data.dtype and copy is False:
         raise _no_alias(obj._data.dtype, wanted)
-    made: Tensor = to(obj, device=place)
+    made: Tensor = to(obj, device=target)
     if made is not obj and copy is False:
         raise ValueError(
             f"can't alias tensor from device '{obj.device}' to '{made.device}'."
@@ -122,7 +122,7 @@ def from_numpy(ndarray: Any) -> Tensor:
         name = f"{kind.__module__}.{kind.__name__}".removeprefix("builtins.")
         raise TypeError(f"expected np.ndarray (got {name})")
     check_array(ndarray)
-    return new_tensor(arrays.layout.start_of_memory(ndarray), place=CPU)
+    return new_tensor(arrays.layout.start_of_memory(ndarray), device=CPU)
 
 
 def from_dlpack(ext_tensor: Any, *, device: Any = None, copy: bool | None = None) -> Tensor:
@@ -143,5 +143,5 @@ def from_dlpack(ext_tensor: Any, *, device: Any = None, copy: bool | None = None
     """
     if device is not None and is_meta(device):
         raise BufferError("Cannot pack tensors on meta")
-    place = CPU if device is None else device  # regardless of the default device
-    return new_tensor(arrays.from_dlpack(ext_tensor, copy), place=place)
+    target = CPU if device is None else device  # regardless of the default device
+    return new_tensor(arrays.from_dlpack(ext_tensor, copy), device=target)

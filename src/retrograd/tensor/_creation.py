@@ -23,12 +23,12 @@ from retrograd.tensor._tensor import Size, Tensor
 
 
 def new_tensor(
-    data: Raw, requires_grad: Any = False, place: Any = None, name: str = "tensor"
+    data: Raw, requires_grad: Any = False, device: Any = None, name: str = "tensor"
 ) -> Tensor:
     """A leaf."""
     now = modes.frame.states[-1]
-    if place is not None or now.device is not None:
-        data = placed(data, place)
+    if device is not None or now.device is not None:
+        data = placed(data, device)
     if not isinstance(requires_grad, bool):
         raise TypeError(
             f"{name}(): argument 'requires_grad' must be bool, not {type(requires_grad).__name__}"
@@ -53,12 +53,12 @@ def new_tensor(
 
 
 def allocated(
-    fill: Callable[[tuple[int, ...], Any], Raw], shape: tuple[int, ...], dtype: Any, place: Any,
+    fill: Callable[[tuple[int, ...], Any], Raw], shape: tuple[int, ...], dtype: Any, target: Any,
     value: Any = None,
 ) -> Any:  # fmt: skip
     """``fill(shape, dtype)``, or what stands for it on the meta device, where memory would be
     wasted. With ``value``, which all elements are to have, it is made on the device itself."""
-    chosen = modes.frame.states[-1].device if place is None else place
+    chosen = modes.frame.states[-1].device if target is None else target
     if chosen is None:
         return fill(shape, dtype)
     if is_meta(chosen):
@@ -89,13 +89,13 @@ def numpy_dtype(dtype: Any, default: Any = None, name: str = "tensor") -> Any:
 
 
 def finished(
-    name: str, data: Raw, out: Any, dtype: Any, requires_grad: Any = False, place: Any = None,
+    name: str, data: Raw, out: Any, dtype: Any, requires_grad: Any = False, device: Any = None,
     keeps_shape: bool = False,
 ) -> Tensor:  # fmt: skip
     """A leaf, or ``data`` written over the tensor ``out``, which takes its shape, unless it may
     keep its own because it has as many elements."""
     if out is None:
-        return new_tensor(data, requires_grad, place, name)
+        return new_tensor(data, requires_grad, device, name)
     if dtype is not None and dtype is not out.dtype:
         words = [dtypes.type_word(d.numpy) for d in (dtype, out.dtype)]
         raise RuntimeError(f"dtype {words[0]} does not match dtype of out parameter ({words[1]})")
@@ -129,11 +129,11 @@ def size_of(name: str, given: tuple[Any, ...], size: Any = None) -> tuple[int, .
     try:
         sizes = tuple([operator.index(s) for s in given])
     except TypeError:
-        place, wrong = next(
+        position, wrong = next(
             (n, s) for n, s in enumerate(given, 1) if not hasattr(s, "__index__")
         )  # fmt: skip
         raise TypeError(
-            f"{name}(): argument 'size' failed to unpack the object at pos {place} with error "
+            f"{name}(): argument 'size' failed to unpack the object at pos {position} with error "
             f'"type must be tuple of ints,but got {type(wrong).__name__}"'
         ) from None
     if sizes and min(sizes) < 0:
@@ -459,12 +459,12 @@ def eye(n: int, m: int | None = None, *, out: Any = None, dtype: Any = None, lay
     return finished("eye", data, out, dtype, requires_grad, device)
 
 
-def place_like(input: Tensor, place: Any) -> Any:
+def device_like(input: Tensor, device: Any) -> Any:
     """The device of what is made like a tensor: that of the tensor, unless one is given."""
     chosen = modes.frame.states[-1].device
-    if place is None and (chosen is not None or isinstance(input._data, Lifted)):
+    if device is None and (chosen is not None or isinstance(input._data, Lifted)):
         return input.device
-    return place
+    return device
 
 
 def for_each_entry(like: Tensor, data: Raw) -> Any:
@@ -489,7 +489,7 @@ def _new(fill: Callable[..., Tensor]) -> Callable[..., Tensor]:
     def method(self: Tensor, *args: Any, **options: Any) -> Tensor:
         if options.get("dtype") is None:
             options["dtype"] = self.dtype
-        options["device"] = place_like(self, options.get("device"))
+        options["device"] = device_like(self, options.get("device"))
         made = fill(*args, **options)
         if isinstance(self._data, Lifted) and not isinstance(made._data, Lifted):
             return new_tensor(for_each_entry(self, made._data), made.requires_grad, CPU)
@@ -525,7 +525,7 @@ def new(self: Tensor, *args: Any, device: Any = None, **named: Any) -> Tensor:
         tensor([1., 2.])
     """
     if len(args) == 1 and isinstance(args[0], Tensor):
-        return new_tensor(args[0]._data, place=device)
+        return new_tensor(args[0]._data, device=device)
     if len(args) == 1 and isinstance(args[0], (list, tuple)) and not isinstance(args[0], Size):
         return tensor(args[0], dtype=self.dtype, device=device)
     size = named.get("size", args or (0,))
@@ -550,8 +550,8 @@ def new_tensor_like(
         A new leaf, without history.
     """
     kind = self.dtype if dtype is None else dtype
-    place = place_like(self, device)
-    made = _copied("tensor.new_tensor", data, kind, place, requires_grad)
+    device = device_like(self, device)
+    made = _copied("tensor.new_tensor", data, kind, device, requires_grad)
     if isinstance(self._data, Lifted) and not isinstance(made._data, Lifted):
         return new_tensor(for_each_entry(self, made._data), made.requires_grad, CPU)
     return made

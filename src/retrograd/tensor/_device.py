@@ -114,78 +114,78 @@ class device(ModeContext):  # noqa: N801 - PyTorch's name
 CPU, META = device("cpu"), device("meta")
 
 
-def is_meta(place: Any) -> bool:
+def is_meta(target: Any) -> bool:
     """Whether tensors on a device have no memory. RuntimeError if there is no such device; None is
     the device that was chosen for new tensors."""
-    if place is None:
-        place = modes.device
-        if place is None:
+    if target is None:
+        target = modes.device
+        if target is None:
             return False
-    kind = place.type if isinstance(place, device) else device(place).type
+    kind = target.type if isinstance(target, device) else device(target).type
     if kind == "meta":
         return True
     if kind not in ("cpu", *COMPUTES):
         raise RuntimeError(
-            f"device '{place}' is not available: retrograd computes on the CPU with NumPy, and on "
+            f"device '{target}' is not available: retrograd computes on the CPU with NumPy, and on "
             f"{', '.join(COMPUTES)} with XLA. Use one of these, or leave it out."
         )
     return False
 
 
-def placed(data: Any, place: Any) -> Any:
+def placed(data: Any, target: Any) -> Any:
     """What a tensor on a device holds: an array, as it is or as a copy there. None is the device
     that was chosen for new tensors."""
-    if place is None:
-        place = modes.device
-        if place is None:
+    if target is None:
+        target = modes.device
+        if target is None:
             return data
-    place = place if isinstance(place, device) else device(place)
-    if is_meta(place):
+    target = target if isinstance(target, device) else device(target)
+    if is_meta(target):
         return without_memory(data)
     if tracer() is not None:  # a program decides where it computes
         return data
-    if place.type != "cpu":
-        if is_on(data, place):
+    if target.type != "cpu":
+        if is_on(data, target):
             return data
         if isinstance(data, Lifted) and device_value(data) is None:  # of a transform
             from retrograd.tensor._moving import moved
 
-            return moved(wrap(data), place)._data
-        return Plug.devices().put(data, place)
+            return moved(wrap(data), target)._data
+        return Plug.devices().put(data, target)
     return data.host if (value := device_value(data)) is not None and value is data else data
 
 
-def array_and_place(data: Any) -> tuple[Any, device | None]:
+def array_and_device(data: Any) -> tuple[Any, device | None]:
     """What a tensor holds as an array, and the device that it is on, for pickling."""
     value = device_value(data)
     if value is None or value is not data:
         return arrays.writable(data), None
-    return value.host, value.memory.place
+    return value.host, value.memory.device
 
 
-def is_on(data: Any, place: device) -> bool:
+def is_on(data: Any, target: device) -> bool:
     """Whether a value is on a device; without an index, on any of that type."""
     value = device_value(data)
-    if value is None and place.type in COMPUTES and tracer() is not None:
+    if value is None and target.type in COMPUTES and tracer() is not None:
         return True
     if value is None:
         kind = "meta" if on_meta(data) else "cpu"
-        return place.type == kind
-    own = value.memory.place
-    if own._mesh is not None or place._mesh is not None:
-        anywhere = place._mesh is None and place.index is None and own.type == place.type
-        return own == place or anywhere
-    return own.type == place.type and place.index in (None, own.index)
+        return target.type == kind
+    own = value.memory.device
+    if own._mesh is not None or target._mesh is not None:
+        anywhere = target._mesh is None and target.index is None and own.type == target.type
+        return own == target or anywhere
+    return own.type == target.type and target.index in (None, own.index)
 
 
-def check_readable(place: Any) -> None:
+def check_readable(target: Any) -> None:
     """RuntimeError if what is read from a file cannot be put on a device."""
-    if is_meta(place):
+    if is_meta(target):
         raise RuntimeError(
             "files cannot be read to the device 'meta': load to the CPU, and move what you need by "
             ".to('meta')."
         )
-    if place is not None and (target := _as_device(place)).type in COMPUTES:
+    if target is not None and (target := _as_device(target)).type in COMPUTES:
         Plug.devices().device_of(target.type, target.index)  # for the error if it is not there
 
 

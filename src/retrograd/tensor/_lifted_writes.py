@@ -49,7 +49,7 @@ def write_on_device(
     if op is copies.copy:
         others = [x.to(target.device) if isinstance(x, Tensor) else x for x in others]
     else:
-        level.check_places(operands)
+        level.check_devices(operands)
         target, *others = level.with_recorded_numbers(operands)
     return write_lifted(level, op, [target, *others], options)
 
@@ -60,7 +60,7 @@ def write_from_device(op: Operation, operands: list[Any], options: dict[str, Any
     below = [x for x in others if isinstance(x, Tensor) and isinstance(x._data, Lifted)]
     if op is not copies.copy:
         for x in below:
-            x._data.level.check_places(operands)
+            x._data.level.check_devices(operands)
     assert Operation.write is not None
     moved = [x.to(target.device) if isinstance(x, Tensor) else x for x in others]
     written: Tensor = Operation.write(op, [target, *moved], options)

@@ -15,10 +15,10 @@ from retrograd.ops.linear import permute
 from retrograd.tensor._creation import (
     OPTIONS,
     checked_fill_value,
+    device_like,
     for_each_entry,
     new_tensor,
     numpy_dtype,
-    place_like,
 )
 from retrograd.tensor._memory_formats import order_of, strided
 from retrograd.tensor._overrides import INSTALLED, met, sparse_among
@@ -51,8 +51,8 @@ def _like(
             function = getattr(sys.modules["retrograd"], name)
             overridden: Tensor = INSTALLED[0].overridden(function, (input,), {})
             return overridden
-        place = place_like(input, device)
-        return new_tensor(for_each_entry(input, data), requires_grad, place, name)
+        device = device_like(input, device)
+        return new_tensor(for_each_entry(input, data), requires_grad, device, name)
 
     function.__name__ = function.__qualname__ = name
     function.__doc__ = f"""Creates {what} in the shape and dtype of another tensor.
@@ -133,5 +133,5 @@ def full_like(
         return arrays.full(shape, element(value, wanted), wanted)
 
     data = in_layout_of("full_like", input, dtype, memory_format, fill)
-    place = place_like(input, device)
-    return new_tensor(for_each_entry(input, data), requires_grad, place, "full_like")
+    device = device_like(input, device)
+    return new_tensor(for_each_entry(input, data), requires_grad, device, "full_like")

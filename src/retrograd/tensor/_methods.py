@@ -440,17 +440,17 @@ def to(self: Tensor, *args: Any, dtype: Any = None, copy: bool = False, **ignore
     Returns:
         The converted tensor, or the tensor itself if it has the dtype already.
     """
-    place = ignored.get("device")
+    wanted = ignored.get("device")
     for a in args:
         if isinstance(a, dtypes.dtype):
             dtype = a
         elif isinstance(a, Tensor):
-            dtype, place = a.dtype, a.device
+            dtype, wanted = a.dtype, a.device
         elif isinstance(a, (str, device)) or (isinstance(a, int) and a is args[0]):
-            place = a
-    if place is not None:
-        is_meta(place)  # for the error if there is no such device
-        target = place if isinstance(place, device) else device(place)
+            wanted = a
+    if wanted is not None:
+        is_meta(wanted)  # for the error if there is no such device
+        target = wanted if isinstance(wanted, device) else device(wanted)
         if not is_on(self._data, target):
             return _moved(self, dtype, target)
     if "memory_format" in ignored and ignored["memory_format"] not in (None, "preserve"):
@@ -466,11 +466,11 @@ def to(self: Tensor, *args: Any, dtype: Any = None, copy: bool = False, **ignore
     return result
 
 
-def _moved(self: Tensor, dtype: Any, place: Any) -> Tensor:
+def _moved(self: Tensor, dtype: Any, target: device) -> Tensor:
     """A tensor on another device. On ``meta`` it has no history: there are no values to
     differentiate."""
-    if place.type != "meta" and not self.is_meta:
-        arrived: Tensor = moved_to(self, place)
+    if target.type != "meta" and not self.is_meta:
+        arrived: Tensor = moved_to(self, target)
         return arrived if dtype is None else to(arrived, dtype)
     if self.is_meta:
         raise NotImplementedError(

@@ -18,8 +18,8 @@ to_device: Linear = Linear(
 bind(to_device)
 
 
-def moved(tensor: Any, place: Any) -> Any:
+def moved(tensor: Any, target: Any) -> Any:
     """The tensor on another device. It is copied, with its history."""
     value = device_value(tensor)
-    source = CPU if value is None else value.memory.place
-    return to_device(tensor, device=place, source=source)
+    source = CPU if value is None else value.memory.device
+    return to_device(tensor, device=target, source=source)

@@ -16,10 +16,10 @@ from retrograd.tensor._creation import (
     MEANINGS,
     OPTIONS,
     allocated,
+    device_like,
     finished,
     new_tensor,
     numpy_dtype,
-    place_like,
     size_of,
 )
 from retrograd.tensor._like import LIKE_OPTIONS, in_layout_of
@@ -171,7 +171,7 @@ def _sampled_like(name: str, numbers: str, draw: Callable[..., Raw]) -> Callable
             return drawn(shape, lambda s: draw(s, wanted, generator, contiguous))
 
         data = in_layout_of(name, input, dtype, memory_format, fill)
-        return new_tensor(data, requires_grad, place_like(input, device), name)
+        return new_tensor(data, requires_grad, device_like(input, device), name)
 
     function.__name__ = function.__qualname__ = name
     function.__doc__ = f"""Creates a tensor in the shape of another one, from {numbers}.

@@ -28,16 +28,16 @@ class Generator(_generator.Generator):
     __module__ = "retrograd"
 
     def __init__(self, device: Any = "cpu") -> None:
-        place = _CPU if device is None else _device.device(device)
-        if place.type not in _device.COMPUTES:
-            super().__init__(place)
+        target = _CPU if device is None else _device.device(device)
+        if target.type not in _device.COMPUTES:
+            super().__init__(target)
             self.device = _CPU
             return
         super().__init__()
         devices = Plug.devices()
-        devices.device_of(place.type, place.index)  # RuntimeError if it is not there
-        index = devices.current(place.type) if place.index is None else place.index
-        self.device = _device.device(place.type, index)
+        devices.device_of(target.type, target.index)  # RuntimeError if it is not there
+        index = devices.current(target.type) if target.index is None else target.index
+        self.device = _device.device(target.type, index)
 
     def get_state(self) -> Tensor:
         """Returns the state of the generator, which ``set_state`` accepts, here and in PyTorch.

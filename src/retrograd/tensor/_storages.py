@@ -13,7 +13,7 @@ from retrograd.autograd._wrap import Plug
 from retrograd.ops._dims import as_shape, numel
 from retrograd.ops._lifted import Lifted
 from retrograd.ops._public import public
-from retrograd.tensor._creation import place_like
+from retrograd.tensor._creation import device_like
 from retrograd.tensor._memory import empty_strided
 from retrograd.tensor._tensor import Tensor
 
@@ -147,7 +147,7 @@ def new_empty_strided(
         requires_grad: Whether operations on the result are recorded for autograd.
     """
     kind = self.dtype if dtype is None else dtype
-    return empty_strided(size, stride, dtype=kind, device=place_like(self, device),
+    return empty_strided(size, stride, dtype=kind, device=device_like(self, device),
                          requires_grad=requires_grad)  # fmt: skip
 
 

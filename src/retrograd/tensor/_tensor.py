@@ -18,7 +18,7 @@ from retrograd.autograd._levels import value_of
 from retrograd.autograd._variable import Variable
 from retrograd.autograd._wrap import Plug, wrap
 from retrograd.ops._lifted import Lifted, device_value, memory_of, on_meta, tracer
-from retrograd.tensor._device import CPU, META, array_and_place, placed
+from retrograd.tensor._device import CPU, META, array_and_device, placed
 from retrograd.tensor._device import device as device
 from retrograd.tensor._memory_formats import is_in_order, strided
 
@@ -167,8 +167,8 @@ class Tensor(_Base):
             return CPU
         value = device_value(self._data)
         if value is not None:
-            place: device = value.memory.place
-            return place
+            own: device = value.memory.device
+            return own
         if (level := tracer()) is not None and level.device is not None:
             traced_for: device = level.device
             return traced_for
@@ -299,12 +299,12 @@ class Tensor(_Base):
 
             raise RuntimeError(NO_ARRAY)
         if isinstance(self._data, Lifted):
-            place = self.device
+            own = self.device
             if force and device_value(self._data) is self._data:
                 return self._data.host  # type: ignore[no-any-return]
-            if place is not CPU:
+            if own is not CPU:
                 raise TypeError(
-                    f"can't convert {place} device type tensor to numpy. Use Tensor.cpu() to copy "
+                    f"can't convert {own} device type tensor to numpy. Use Tensor.cpu() to copy "
                     "the tensor to host memory first."
                 )
             shown: Array = self._data.__array__()
@@ -476,8 +476,8 @@ class Tensor(_Base):
 
     def __reduce_ex__(self, protocol: Any) -> tuple[Any, ...]:
         # The history stays behind: what is loaded is a leaf, as in PyTorch.
-        data, place = array_and_place(self._data)
-        return _rebuild, (type(self), data, self.requires_grad, self.__dict__ or None, place)
+        data, own = array_and_device(self._data)
+        return _rebuild, (type(self), data, self.requires_grad, self.__dict__ or None, own)
 
     # -- printing ----------------------------------------------------------------------------
 
@@ -526,10 +526,10 @@ def _deep_copy(data: Any, memo: dict[int, Any]) -> Any:
 
 
 def _rebuild(
-    kind: type[Tensor], data: Raw, requires_grad: bool, attributes: Any, place: Any = None
+    kind: type[Tensor], data: Raw, requires_grad: bool, attributes: Any, target: Any = None
 ) -> Tensor:
     tensor: Tensor = object.__new__(kind)
-    tensor._data = data if place is None else placed(data, place)
+    tensor._data = data if target is None else placed(data, target)
     tensor._node = tensor._version_counter = tensor._meta = None
     if attributes:
         tensor.__dict__.update(attributes)

@@ -109,7 +109,7 @@ def placements_of(x: Any) -> tuple[Any, ...]:
 def _moved_to(self: Any, mesh: Any, placements: Any, source: Any, again: bool) -> Any:
     if not isinstance(self, Lifted):  # in a program that is being traced
         return arrays.copy(self)
-    return Plug.devices().put(self, mesh._place, mesh.sharding(placements, self.shape))
+    return Plug.devices().put(self, mesh._device, mesh.sharding(placements, self.shape))
 
 
 # Its gradient is placed as its operand is. ``again`` has a program do it a second time, where it
@@ -142,7 +142,7 @@ def redistribute(x: Any, mesh: DeviceMesh | None, placements: Sequence[Any] | No
 
 def spread(x: Any, mesh: DeviceMesh, placements: Sequence[Any]) -> Any:
     """A tensor from anywhere on a mesh, with its history."""
-    return redistribute(x if mesh_of(x) else moved(x, mesh._place), mesh, placements)
+    return redistribute(x if mesh_of(x) else moved(x, mesh._device), mesh, placements)
 
 
 # -- attributes of tensors that are on a mesh --------------------------------------------------
@@ -250,7 +250,7 @@ def distribute_tensor(
     if mesh_of(tensor) is not None or tracer() is not None:
         return spread(tensor, device_mesh, wanted)
     where = device_mesh.sharding(wanted, tensor.shape)
-    made = wrap(Plug.devices().put(tensor.detach()._data, device_mesh._place, where))
+    made = wrap(Plug.devices().put(tensor.detach()._data, device_mesh._device, where))
     return made.requires_grad_(tensor.requires_grad)
 
 
