@@ -22,6 +22,7 @@ from ._report import Report
 
 IN_PYTORCH = "# in PyTorch"  # the last line of a program that runs there, not here
 LIMIT = 20.0  # seconds that one program may take, in attacks that say what they try
+LIMITS = {"devices": 120.0}  # XLA compiles each operation of a program
 _JOURNAL_SIZE = 1 << 16
 _PACKAGE = __package__ or "tests.attack"
 
@@ -121,7 +122,7 @@ class Worker:
     """A process that runs an attack, and what it has told so far."""
 
     def __init__(self, name: str, seed: int, seconds: float, most: int | None = None) -> None:
-        self.name, self.seed = name, seed
+        self.name, self.seed, self.limit = name, seed, LIMITS.get(name, LIMIT)
         file = tempfile.NamedTemporaryFile(prefix="attack-", delete=False)
         file.truncate(_JOURNAL_SIZE)
         file.close()
@@ -159,7 +160,7 @@ class Worker:
             return self.told(f"the process ended with {how}", program)
         if program and self.hangs(since):
             self.end()
-            return self.told(f"it does not return within {LIMIT:.0f} s", program)
+            return self.told(f"it does not return within {self.limit:.0f} s", program)
         return None
 
     def hangs(self, since: float) -> bool:
@@ -173,7 +174,8 @@ class Worker:
         if self._began[0] != since:
             self._began = since, used
         passed = time.monotonic() - since
-        return passed > LIMIT and (used - self._began[1] > LIMIT / 2 or passed > 15 * LIMIT)
+        computes = used - self._began[1] > self.limit / 2
+        return passed > self.limit and (computes or passed > 15 * self.limit)
 
     def told(self, how: str, program: str) -> str:
         last = program.splitlines()[-1] if program else f"{self.name}, seed {self.seed}"

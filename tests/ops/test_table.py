@@ -32,7 +32,7 @@ for module in INDEX:
 # Operations that no sample leads to (name: reason).
 NOT_REACHED = {
     "imag": "only compared, in the rule of a complex power; users get a view",
-    "histogram_of": "only on devices: tests/devices/layer_programs.py",
+    "histogram_of": "only on devices and under transforms: tests/devices/layer_programs.py",
 }
 
 
