@@ -1,5 +1,4 @@
-"""Branches and bodies of control flow, traced as programs of their own, and the lines that hold
-them."""
+"""Branches and loop bodies, each traced as a program, and the lines that contain these programs."""
 
 from __future__ import annotations
 
@@ -23,22 +22,22 @@ from retrograd.ops._lifted import Lifted
 Fn = Callable[..., Any]
 
 
-class CannotTrace(RuntimeError):  # noqa: N818 - it says what is the matter
-    """A branch or a body cannot be a program of its own."""
+class CannotTrace(RuntimeError):  # noqa: N818 - reads as a statement
+    """A branch or a loop body cannot be traced as a program."""
 
 
 class Blocks:
-    """Functions that control flow is about: each takes tensors and gives a list of tensors. They
-    are run in the mode that it was called in."""
+    """The branches or the body of control flow: functions from tensors to lists of tensors. They
+    run in the grad mode in which the control flow was called."""
 
     def __init__(self, level: TraceLevel, *functions: Fn) -> None:
         self.level = level
         self.functions = functions
         self.grad_enabled = modes.grad_enabled
-        self.captured: dict[Any, int] = {}  # memory, and how often it had changed
+        self.captured: dict[Any, int] = {}  # memory, and its version
 
     def derived(self, *functions: Fn) -> Blocks:
-        """The same about functions made of these, which see what these have captured."""
+        """Functions derived from these, such as gradients, with the same captured memory."""
         for memory, version in self.captured.items():
             if memory.version != version:
                 raise RuntimeError(
@@ -58,21 +57,21 @@ class Part:
         self, blocks: Blocks, function: Fn, examples: Sequence[tuple[Any, str]],
         owned: int | None = None,
     ) -> None:  # fmt: skip
-        """``owned``: how many of the outputs are to be arrays of their own; all if None."""
+        """``owned``: how many of the first outputs must be separate arrays; all if None."""
         level = blocks.level
         self.start = next(orders)
         with aside(level) as block:
             self.lines = block
             formals = [Traced(level, value, Var(name, value)) for value, name in examples]
             for x in formals:
-                x.memory.block = None  # which nothing may write
+                x.memory.block = None  # the function must not write to it
             self.formals = [x.var for x in formals]
-            # Other transforms are about none of this.
+            # Other transforms do not apply to these lines.
             with unnoted(), within(grad_enabled=blocks.grad_enabled, levels=(level,)):
-                found = function(*[wrap(x) for x in formals])
+                results = function(*[wrap(x) for x in formals])
             self.outputs: list[Var] = []
             self.values: list[Any] = []
-            for i, y in enumerate(found):
+            for i, y in enumerate(results):
                 self.add_output(level, y, owned is None or i < owned)
         for line in block:
             line.backward = bool(modes.frame.tasks)
@@ -84,8 +83,7 @@ class Part:
         self.made = {v for line in block for v in line.outputs} | {*self.formals}
 
     def add_output(self, level: TraceLevel, y: Any, owned: bool) -> None:
-        """Note a result; ``owned``: as an array that nobody else has and that lies row by row in
-        memory."""
+        """Record a result; ``owned``: as a contiguous array that nothing else refers to."""
         data = y._data
         above = isinstance(data, Lifted) and getattr(data, "level", None) is not level
         if above or leads_outside(y, self.start):
@@ -94,8 +92,8 @@ class Part:
         if not isinstance(data, Traced):
             data = level.constant(y)
         var, value = data.var, data.value
-        made = any(var in line.outputs for line in self.lines)
-        own = made and var.root is var and var not in self.outputs and in_rows(var)
+        is_result = any(var in line.outputs for line in self.lines)
+        own = is_result and var.root is var and var not in self.outputs and in_rows(var)
         if owned and not own:
             value = arrays.programs.in_rows(value)
             copy = level.variable(value)
@@ -105,7 +103,7 @@ class Part:
         self.values.append(value)
 
     def free(self) -> list[Var]:
-        """The variables that come from outside."""
+        """The variables from outside that the lines use."""
         used = [v for line in self.lines for v in line.inputs] + self.outputs
         return [v for v in dict.fromkeys(used) if v not in self.made and v.constant is None]
 
@@ -142,7 +140,7 @@ def leads_outside(y: Any, start: int) -> bool:
 
 
 def programs_of(parts: Sequence[Part], names: Sequence[str]) -> tuple[list[Program], list[Var]]:
-    """Programs of some functions, and the variables from outside that all of them are given."""
+    """Programs of some functions, and the variables from outside that each of them takes."""
     free = list(dict.fromkeys(v for part in parts for v in part.free()))
     return [part.program(n, free) for part, n in zip(parts, names, strict=True)], free
 
@@ -150,8 +148,8 @@ def programs_of(parts: Sequence[Part], names: Sequence[str]) -> tuple[list[Progr
 def write(
     blocks: Blocks, operation: Control, args: Sequence[Var], values: Any, hidden: int = 0
 ) -> tuple[Any, ...]:
-    """Write the line of an operation that has given some values, the last of which the user does
-    not get to see."""
+    """Write the line of an operation with these results. The last ``hidden`` results are not
+    visible to the user."""
     level = blocks.level
     outputs = [Traced(level, value, level.variable(value)) for value in values]
     line = Line(
@@ -165,7 +163,7 @@ def write(
 
 
 def given_in_rows(level: TraceLevel, x: Any) -> tuple[Var, Any]:
-    """An argument of a loop, which lies row by row in memory."""
+    """An argument of a loop, which has to be contiguous, and its value."""
     var, value = level.known(x)
     if in_rows(var):
         return var, value
@@ -180,14 +178,14 @@ def write_loop(
     blocks: Blocks, operation: Control, pairs: Sequence[tuple[Var, Any]], free: Sequence[Var],
     hidden: int = 0,
 ) -> tuple[Any, ...]:  # fmt: skip
-    """Run a loop on the values at hand, and write its line."""
+    """Run a loop on the current values, and write its line."""
     known = blocks.level.lines.known
-    found = operation.run(*[value for _, value in pairs], *[known[v] for v in free])
-    return write(blocks, operation, [*[var for var, _ in pairs], *free], found, hidden)
+    results = operation.run(*[value for _, value in pairs], *[known[v] for v in free])
+    return write(blocks, operation, [*[var for var, _ in pairs], *free], results, hidden)
 
 
 def restore(level: TraceLevel, states: Sequence[Any]) -> None:
-    """Set generators of random numbers back, which is not what the user did."""
+    """Set random generators back, without recording that their state was set."""
     for g, state in zip(level.generators, states, strict=True):
         type(g).restore(g, state)
 
@@ -200,7 +198,7 @@ def unnoted() -> Any:
 
 @contextmanager
 def aside(level: TraceLevel) -> Iterator[Block]:
-    """Within it, lines are written to a block of their own."""
+    """A context in which lines are written to a separate block."""
     outer = level.lines
     block = level.lines = level.block()
     try:

@@ -1,9 +1,9 @@
 """``cond``, ``while_loop`` and ``scan`` in a function that is being traced.
 
-Each is a custom Function (``_control_functions.py``) of tensors. A transform cannot see what a
-function has captured, so the branches and bodies are first run for a rehearsal, which notes it
-(``_rehearsal.py``). What has a history, or belongs to a transform, becomes an argument as operands
-are.
+Each is a custom Function (``_control_functions.py``) of tensors. A transform cannot see the tensors
+that a branch or a body captures. So these functions are first run in a rehearsal, which records
+their captured tensors (``_rehearsal.py``). Those that have a history, or belong to a transform, are
+passed as additional operands.
 """
 
 from __future__ import annotations
@@ -40,15 +40,16 @@ def cond(level: TraceLevel, pred: Any, true_fn: Fn, false_fn: Fn, operands: Any)
     branches = (frozen(true_fn), frozen(false_fn))
 
     def traced() -> Any:
-        found = [Rehearsal(level, fn, leaves, shape) for fn in branches]
-        eager.check_branches(found[0].leaves, found[0].shape, found[1].leaves, found[1].shape)
-        check_numbers(found[0].leaves, found[1].leaves)
-        captured, values = captured_in(found)
-        check_random(found, [pred, *leaves, *values])
+        rehearsals = [Rehearsal(level, fn, leaves, shape) for fn in branches]
+        yes, no = rehearsals
+        eager.check_branches(yes.leaves, yes.shape, no.leaves, no.shape)
+        check_numbers(yes.leaves, no.leaves)
+        captured, values = captured_in(rehearsals)
+        check_random(rehearsals, [pred, *leaves, *values])
         functions = [Closed(fn, shape, captured) for fn in branches]
         with unnoted():
             outputs = Cond.apply(Blocks(level, *functions), replaced(pred), *leaves, *values)
-        return found[0].filled(outputs)
+        return yes.filled(outputs)
 
     return tried(level, "cond", traced, lambda: eager.cond_now(pred, true_fn, false_fn, operands))
 
@@ -61,20 +62,20 @@ def while_loop(level: TraceLevel, cond_fn: Fn, body_fn: Fn, carried: Any) -> Any
         if not all(isinstance(x, Tensor) for x in leaves):
             raise CannotTrace("a loop that carries an int, whose value is not known. Carry a "
                               "tensor instead")  # fmt: skip
-        found = [Rehearsal(level, fn, leaves, shape) for fn in parts]
-        if not isinstance(eager.checked_condition(found[0].output), Tensor):
+        rehearsals = [Rehearsal(level, fn, leaves, shape) for fn in parts]
+        if not isinstance(eager.checked_condition(rehearsals[0].output), Tensor):
             raise CannotTrace("a loop whose condition is a bool. Compute a tensor instead")
-        eager.checked_values(leaves, shape, found[1].output)
-        captured, values = captured_in(found)
-        given = [*leaves, *values]
-        check_random(found, given)
-        if modes.grad_enabled and any(map(has_history, given)):
+        eager.checked_values(leaves, shape, rehearsals[1].output)
+        captured, values = captured_in(rehearsals)
+        inputs = [*leaves, *values]
+        check_random(rehearsals, inputs)
+        if modes.grad_enabled and any(map(has_history, inputs)):
             raise CannotTrace("while_loop(), whose gradient needs the values of all iterations. "
                               "Use torch.scan(), which keeps them, for a known number of "
                               "iterations, or forward mode")  # fmt: skip
         functions = [Closed(fn, shape, captured) for fn in parts]
         with unnoted():
-            outputs = WhileLoop.apply(Blocks(level, *functions), len(leaves), *given)
+            outputs = WhileLoop.apply(Blocks(level, *functions), len(leaves), *inputs)
         return tuple(unflatten(outputs, shape))
 
     return tried(
@@ -92,16 +93,16 @@ def scan(level: TraceLevel, combine_fn: Fn, init: Any, xs: Any, dim: int, revers
     def traced() -> Any:
         with aside(level):
             first = [*carry, *[x.select(0, -1 if reverse else 0) for x in moved]]
-            found = Rehearsal(level, function, first, shape)
-        ys_shape = eager.combined(carry, carry_shape, found.output)[2]
-        captured, values = captured_in([found])
-        given = [*carry, *moved, *values]
-        check_random([found], given)
+            rehearsal = Rehearsal(level, function, first, shape)
+        ys_shape = eager.combined(carry, carry_shape, rehearsal.output)[2]
+        captured, values = captured_in([rehearsal])
+        inputs = [*carry, *moved, *values]
+        check_random([rehearsal], inputs)
         combine = Closed(function, shape, captured)
         blocks = Blocks(level, combine)
         with unnoted():
-            outputs = run_scan(blocks, combine, len(carry), len(moved), reverse, given)
-        ys = found.filled(outputs[: len(found.tensors)])[1]
+            outputs = run_scan(blocks, combine, len(carry), len(moved), reverse, inputs)
+        ys = rehearsal.filled(outputs[: len(rehearsal.tensors)])[1]
         ys_leaves = [
             y.movedim(0, dim) if isinstance(y, Tensor) and 0 < dim < y.dim() else y
             for y in flatten(ys)[0]
@@ -112,8 +113,8 @@ def scan(level: TraceLevel, combine_fn: Fn, init: Any, xs: Any, dim: int, revers
 
 
 def given_to(tree: Any) -> tuple[list[Any], Shape]:
-    """The leaves of arguments of control flow, and how they are nested. Control flow around this
-    one notes them, and has put others in their place."""
+    """The leaves of the arguments of control flow, and how they are nested. Rehearsals of enclosing
+    control flow record them, and enclosing control flow may have replaced them."""
     leaves, shape = flatten(tuple(tree) if isinstance(tree, list) else tree)
     for noting in modes.interceptors:
         if isinstance(noting, Noting):
@@ -124,8 +125,8 @@ def given_to(tree: Any) -> tuple[list[Any], Shape]:
 
 
 def tried(level: TraceLevel, name: str, traced: Callable[[], Any], now: Callable[[], Any]) -> Any:
-    """Control flow as a line or, if that is not possible, by its current values: the function is
-    then not compiled."""
+    """Control flow as a line of the program. If that is not possible, it runs eagerly, and the
+    function is not compiled."""
     start = len(level.lines)
     states = [g.saved() for g in level.generators]
     try:
@@ -134,7 +135,7 @@ def tried(level: TraceLevel, name: str, traced: Callable[[], Any], now: Callable
         why = f"{name}(), in which a tensor from outside is written. Return the new value instead"
     except CannotTrace as error:
         why = str(error)
-    except Failed as failed:  # a branch, say, that its operands are not meant for
+    except Failed as failed:  # such as a branch that these operands are not meant for
         why = f"{name}(), in which {type(failed.error).__name__} is raised: {failed.error}"
     del level.lines[start:]
     restore(level, states)

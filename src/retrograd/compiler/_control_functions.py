@@ -1,9 +1,9 @@
 """Control flow in programs, as custom Functions.
 
-``forward`` traces the branches or the body as programs and writes one line, which holds them.
+``forward`` traces the branches or the body as programs and writes one line, which contains them.
 Derivatives are control flow again: the gradient of a ``cond`` is a ``cond`` of the gradients of its
-branches, and the tangent of a loop is a loop that carries tangents along. So derivatives of any
-order, and transforms in any order, follow.
+branches, and the tangent of a loop is a loop that also carries tangents. So derivatives of any
+order, and transforms in any order, need no further code.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from retrograd.ops.shapes.slicing import stack
 
 
 class Cond(Function):
-    """``Cond.apply(blocks, pred, *args)``: one of two functions of the arguments."""
+    """``Cond.apply(blocks, pred, *args)`` calls one of two functions with the arguments."""
 
     @staticmethod
     def forward(blocks: Blocks, pred: Any, *args: Any) -> Any:
@@ -68,42 +68,43 @@ class Cond(Function):
     def backward(ctx: Any, *grads: Any) -> Any:
         pred, *args = ctx.saved_tensors
         wanted = [i for i, needed in enumerate(ctx.needs_input_grad[2:]) if needed]
-        given = [grads[i] for i in ctx.floats]
+        float_grads = [grads[i] for i in ctx.floats]
         functions = [pulled(fn, len(args), wanted, ctx.floats) for fn in ctx.blocks.functions]
         blocks = ctx.blocks.derived(*functions)
         try:
-            found = Cond.apply(blocks, pred, *args, *given)
+            results = Cond.apply(blocks, pred, *args, *float_grads)
         except CannotTrace as error:
             blocks.level.look(f"control flow: {error}")
-            found = blocks.functions[0 if pred else 1](*args, *given)
-        return (None, None, *spread(found, wanted, len(args)))
+            results = blocks.functions[0 if pred else 1](*args, *float_grads)
+        return (None, None, *spread(results, wanted, len(args)))
 
     @staticmethod
     def jvp(ctx: Any, *tangents: Any) -> Any:
         pred, *args = ctx.saved_tensors
         moving = [i for i, x in enumerate(args) if is_float(x)]
-        given = [tangents[2 + i] for i in moving]
+        float_tangents = [tangents[2 + i] for i in moving]
         functions = [pushed(fn, len(args), moving, ctx.floats) for fn in ctx.blocks.functions]
-        found = Cond.apply(ctx.blocks.derived(*functions), pred, *args, *given)
-        return tuple(spread(found, ctx.floats, ctx.count))
+        results = Cond.apply(ctx.blocks.derived(*functions), pred, *args, *float_tangents)
+        return tuple(spread(results, ctx.floats, ctx.count))
 
     @staticmethod
     def vmap(info: Any, in_dims: Any, blocks: Blocks, pred: Any, *args: Any) -> Any:
         functions = [batched(fn, in_dims[2:], info) for fn in blocks.functions]
         if in_dims[1] is None:
-            found = Cond.apply(blocks.derived(*functions), pred, *args)
-            return found, (0,) * len(found)
+            results = Cond.apply(blocks.derived(*functions), pred, *args)
+            return results, (0,) * len(results)
         yes, no = (function(*args) for function in functions)
         pred = pred.reshape(info.batch_size)
-        found = tuple([
+        results = tuple([
             where(pred.reshape(-1, *[1] * (a.dim() - 1)), a, b)
             for a, b in zip(yes, no, strict=True)
         ])  # fmt: skip
-        return found, (0,) * len(found)
+        return results, (0,) * len(results)
 
 
 class WhileLoop(Function):
-    """``WhileLoop.apply(blocks, count, *args)``: a loop that carries the first arguments."""
+    """``WhileLoop.apply(blocks, count, *args)``: a loop that carries the first ``count``
+    arguments."""
 
     @staticmethod
     def forward(blocks: Blocks, count: int, *args: Any) -> Any:
@@ -141,19 +142,19 @@ class WhileLoop(Function):
         total, moving = count + len(carried), len(args) + len(carried)
         forward = pushed(body, len(args), [*carried, *others], carried, values=True)
 
-        def is_going(*given: Any) -> Any:
-            return condition(*given[:count], *given[total:moving])
+        def is_going(*inputs: Any) -> Any:
+            return condition(*inputs[:count], *inputs[total:moving])
 
-        def step(*given: Any) -> Any:
-            values, their_tangents = given[:count], given[count:total]
-            captured, other_tangents = given[total:moving], given[moving:]
+        def step(*inputs: Any) -> Any:
+            values, their_tangents = inputs[:count], inputs[count:total]
+            captured, other_tangents = inputs[total:moving], inputs[moving:]
             return forward(*values, *captured, *their_tangents, *other_tangents)
 
-        found = WhileLoop.apply(
+        results = WhileLoop.apply(
             ctx.blocks.derived(is_going, step), total, *args[:count],
             *[tangents[2 + i] for i in carried], *args[count:], *[tangents[2 + i] for i in others],
         )  # fmt: skip
-        return tuple(spread(found[count:], carried, count))
+        return tuple(spread(results[count:], carried, count))
 
     @staticmethod
     def vmap(info: Any, in_dims: Any, blocks: Blocks, count: int, *args: Any) -> Any:
@@ -161,37 +162,37 @@ class WhileLoop(Function):
         inside = (*[0] * count, *dims[count:])
         condition, body = (batched(fn, inside, info) for fn in blocks.functions)
 
-        def is_going(*given: Any) -> Any:
-            return [condition(*given)[0].any()]
+        def is_going(*inputs: Any) -> Any:
+            return [condition(*inputs)[0].any()]
 
-        def step(*given: Any) -> Any:
-            """The next values; those of entries that have ended stay as they are."""
-            going, new = condition(*given)[0], body(*given)
+        def step(*inputs: Any) -> Any:
+            """The next values. Batch entries whose condition is false keep theirs."""
+            going, new = condition(*inputs)[0], body(*inputs)
             return [
                 where(going.reshape(-1, *[1] * (x.dim() - 1)), x, old)
-                for x, old in zip(new, given[:count], strict=True)
+                for x, old in zip(new, inputs[:count], strict=True)
             ]
 
         carried = [in_front(x, d, info) for x, d in zip(args[:count], dims, strict=False)]
-        found = WhileLoop.apply(blocks.derived(is_going, step), count, *carried, *args[count:])
-        return found, (0,) * count
+        results = WhileLoop.apply(blocks.derived(is_going, step), count, *carried, *args[count:])
+        return results, (0,) * count
 
 
 class Slices:
-    """How a loop goes through slices: how many of its arguments it carries, how many come slice by
-    slice, and from which end; and whether the carried values are kept for a gradient."""
+    """The parameters of a scan: how many of its arguments are carried, how many are passed slice by
+    slice, in which order, and whether the carried values are stored for a gradient."""
 
     def __init__(self, carried: int, sliced: int, reverse: bool, keeps: bool) -> None:
         self.carried = carried
         self.sliced = sliced
         self.reverse = reverse
-        self.keeps = keeps  # the last results are the values that each iteration began with
+        self.keeps = keeps  # the last results are the carried values before each iteration
         self.ends = carried, carried + sliced
 
 
 class ScanLoop(Function):
-    """``ScanLoop.apply(blocks, slices, *args)``: a loop through slices of arguments. It gives the
-    last values that it carried, and results for all slices."""
+    """``ScanLoop.apply(blocks, slices, *args)``: a loop over slices of arguments. It returns the
+    last carried values, and the stacked results of all iterations."""
 
     @staticmethod
     def forward(blocks: Blocks, slices: Slices, *args: Any) -> Any:
@@ -215,7 +216,7 @@ class ScanLoop(Function):
         ctx.blocks, ctx.slices, *tensors = inputs
         ctx.count = len(output)
         ctx.floats = [i for i, y in enumerate(output) if is_float(y)]
-        # Those of the results that are what each iteration began with, if they are kept.
+        # The carried values before each iteration, if they are stored.
         kept = output[ctx.count - ctx.slices.carried :] if ctx.slices.keeps else ()
         ctx.save_for_backward(*tensors, *kept)
         ctx.save_for_forward(*tensors)
@@ -237,35 +238,36 @@ class ScanLoop(Function):
         pull = pulled(ctx.blocks.functions[0], total, [*carried, *others], [*carried, *results])
         first, second = len(carried), len(carried) + len(captured)
 
-        def step(*given: Any) -> Any:
-            """The gradients of one iteration, from those of the one after it."""
-            gradients, totals, rest = given[:first], given[first:second], given[second:]
+        def step(*inputs: Any) -> Any:
+            """The gradients of one iteration, from those of the next."""
+            gradients, totals, rest = inputs[:first], inputs[first:second], inputs[second:]
             values, rest = rest[:end], rest[end:]
             of_results, captured_values = rest[: len(results)], rest[len(results) :]
-            found = pull(*values, *captured_values, *gradients, *of_results)
-            of_slices = found[first : first + len(sliced)]
-            more = found[first + len(sliced) :]
+            computed = pull(*values, *captured_values, *gradients, *of_results)
+            of_slices = computed[first : first + len(sliced)]
+            more = computed[first + len(sliced) :]
             sums = [total + g for total, g in zip(totals, more, strict=True)]
-            return [*found[:first], *sums, *of_slices]
+            return [*computed[:first], *sums, *of_slices]
 
-        given = [
+        inputs = [
             *[args[i].new_zeros(args[i].shape) if grads[i] is None else grads[i] for i in carried],
             *[args[i].new_zeros(args[i].shape) for i in captured],
             *kept, *args[start:end], *[grads[i] for i in results], *args[end:],
         ]  # fmt: skip
-        found = run_scan(ctx.blocks, step, second, end + len(results), not slices.reverse, given)
-        places = [*carried, *captured, *sliced]
-        return (None, None, *spread(found[: len(places)], places, total))
+        count = end + len(results)
+        computed = run_scan(ctx.blocks, step, second, count, not slices.reverse, inputs)
+        indices = [*carried, *captured, *sliced]
+        return (None, None, *spread(computed[: len(indices)], indices, total))
 
     @staticmethod
     def jvp(ctx: Any, *tangents: Any) -> Any:
         slices, args = ctx.slices, ctx.saved_tensors
         start, end = slices.ends
         moving = [i for i, x in enumerate(args) if is_float(x)]
-        given = {i: tangents[2 + i] for i in moving}
-        given = {
+        tangent_of = {i: tangents[2 + i] for i in moving}
+        tangent_of = {
             i: x.new_zeros(x.shape) if t is None else t
-            for (i, t), x in zip(given.items(), [args[i] for i in moving], strict=True)
+            for (i, t), x in zip(tangent_of.items(), [args[i] for i in moving], strict=True)
         }
         carried, sliced, captured = (
             [i for i in moving if low <= i < high]
@@ -274,13 +276,13 @@ class ScanLoop(Function):
         push = pushed(ctx.blocks.functions[0], len(args), moving, ctx.floats, values=True)
         a, b = start + len(carried), end + len(carried) + len(sliced)
 
-        def step(*given: Any) -> Any:
-            """The next values and their tangents, and results and theirs."""
-            values, of_values = given[:start], given[start:a]
-            xs, of_xs = given[a : a + end - start], given[a + end - start : b]
-            rest, of_rest = given[b : b + len(args) - end], given[b + len(args) - end :]
-            found = push(*values, *xs, *rest, *of_values, *of_xs, *of_rest)
-            outputs, moved = found[: ctx.count], found[ctx.count :]
+        def step(*inputs: Any) -> Any:
+            """The next carried values, their tangents, the results, and their tangents."""
+            values, of_values = inputs[:start], inputs[start:a]
+            xs, of_xs = inputs[a : a + end - start], inputs[a + end - start : b]
+            rest, of_rest = inputs[b : b + len(args) - end], inputs[b + len(args) - end :]
+            results = push(*values, *xs, *rest, *of_values, *of_xs, *of_rest)
+            outputs, moved = results[: ctx.count], results[ctx.count :]
             return [
                 *outputs[:start],
                 *moved[: len(carried)],
@@ -288,58 +290,58 @@ class ScanLoop(Function):
                 *moved[len(carried) :],
             ]
 
-        found = run_scan(
+        results = run_scan(
             ctx.blocks, step, a, end - start + len(sliced), slices.reverse,
-            [*args[:start], *[given[i] for i in carried], *args[start:end],
-             *[given[i] for i in sliced], *args[end:], *[given[i] for i in captured]],
+            [*args[:start], *[tangent_of[i] for i in carried], *args[start:end],
+             *[tangent_of[i] for i in sliced], *args[end:], *[tangent_of[i] for i in captured]],
         )  # fmt: skip
-        moved = [*found[start:a], *found[a + ctx.count - start :]][: len(ctx.floats)]
+        moved = [*results[start:a], *results[a + ctx.count - start :]][: len(ctx.floats)]
         return tuple(spread(moved, ctx.floats, ctx.count))
 
     @staticmethod
     def vmap(info: Any, in_dims: Any, blocks: Blocks, slices: Slices, *args: Any) -> Any:
         start, end = slices.ends
         dims = list(in_dims[2:])
-        given = [in_front(x, d, info) for x, d in zip(args[:start], dims, strict=False)]
+        inputs = [in_front(x, d, info) for x, d in zip(args[:start], dims, strict=False)]
         for x, d in zip(args[start:end], dims[start:end], strict=True):
-            given.append(x if d is None else x.movedim(d, 1 if x.dim() > 1 else 0))
+            inputs.append(x if d is None else x.movedim(d, 1 if x.dim() > 1 else 0))
         inside = (*[0] * start, *[d if d is None else 0 for d in dims[start:end]], *dims[end:])
         function = batched(blocks.functions[0], inside, info)
-        found = ScanLoop.apply(blocks.derived(function), slices, *given, *args[end:])
-        return found, (*[0] * start, *[1] * (len(found) - start))
+        results = ScanLoop.apply(blocks.derived(function), slices, *inputs, *args[end:])
+        return results, (*[0] * start, *[1] * (len(results) - start))
 
 
 def run_scan(
-    blocks: Blocks, function: Fn, carried: int, sliced: int, reverse: bool, given: Sequence[Any]
+    blocks: Blocks, function: Fn, carried: int, sliced: int, reverse: bool, inputs: Sequence[Any]
 ) -> Any:
-    """A loop through slices. Where its gradient may be asked for, the carried values are among its
-    results, after the others."""
-    keeps = modes.grad_enabled and any(map(has_history, given))
+    """A loop over slices. If it may be differentiated, the carried values of each iteration are its
+    last results."""
+    keeps = modes.grad_enabled and any(map(has_history, inputs))
 
-    def keeping(*given: Any) -> Any:
-        return [*function(*given), *given[:carried]]
+    def keeping(*args: Any) -> Any:
+        return [*function(*args), *args[:carried]]
 
     derived = blocks.derived(keeping if keeps else function)
     try:
-        return ScanLoop.apply(derived, Slices(carried, sliced, reverse, keeps), *given)
+        return ScanLoop.apply(derived, Slices(carried, sliced, reverse, keeps), *inputs)
     except CannotTrace as error:
-        if not modes.frame.tasks:  # the caller runs all of it by its values then
+        if not modes.frame.tasks:  # the caller then runs the loop eagerly
             raise
         blocks.level.look(f"control flow: {error}")
-        return unrolled(function, carried, sliced, reverse, given)
+        return unrolled(function, carried, sliced, reverse, inputs)
 
 
 def unrolled(
-    function: Fn, carried: int, sliced: int, reverse: bool, given: Sequence[Any]
+    function: Fn, carried: int, sliced: int, reverse: bool, inputs: Sequence[Any]
 ) -> list[Any]:
-    """The results of a loop through slices, by running each of its iterations."""
-    carry, end = list(given[:carried]), carried + sliced
-    numbers = range(len(given[carried]))
+    """The results of a loop over slices, computed by running each iteration."""
+    carry, end = list(inputs[:carried]), carried + sliced
+    numbers = range(len(inputs[carried]))
     results = []
     for i in reversed(numbers) if reverse else numbers:
-        found = function(*carry, *[x[i] for x in given[carried:end]], *given[end:])
-        carry = found[:carried]
-        results.append(found[carried:])
+        new = function(*carry, *[x[i] for x in inputs[carried:end]], *inputs[end:])
+        carry = new[:carried]
+        results.append(new[carried:])
     if reverse:
         results.reverse()
     return [*carry, *[stack(rows) for rows in zip(*results, strict=True)]]

@@ -1,8 +1,8 @@
 """Control flow as lines of a program: an ``if``, a ``while`` and a ``for``.
 
-A branch, a condition or a body is a program of its own, which takes all that it uses as inputs. The
-line that holds it gives it these: operands, values that a loop carries, and what it captured. So
-passes may rename and replace the arguments of the line without looking inside.
+A branch, a condition or a body is a separate program, which takes all values that it uses as
+inputs. The line that contains it passes them: operands, carried values of a loop, and captured
+values. So passes may rename and replace the arguments of the line without looking inside.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from retrograd.compiler._program import Kernel, Line, Program, Var
 
 
 class Control(Kernel):
-    """A line that holds programs. It gives a tuple of new arrays that lie row by row in memory."""
+    """An operation that contains programs. It returns a tuple of new contiguous arrays."""
 
     __slots__ = ("programs",)
 
@@ -25,16 +25,16 @@ class Control(Kernel):
         self.programs = list(programs)
 
     def run(self, *args: Any) -> tuple[Any, ...]:
-        """What the line gives for arrays."""
+        """The results for some arrays."""
         raise NotImplementedError
 
     def formals(self, number: int) -> list[Var]:
-        """What an argument of the line is in each of its programs; nothing if it is carried, or
-        comes slice by slice."""
+        """The inputs of the programs that an argument of the line becomes. An empty list if it
+        is carried, or passed slice by slice."""
         raise NotImplementedError
 
     def slices(self, number: int) -> list[Var]:
-        """What a slice of an argument is in the programs, if that may be left out."""
+        """The inputs of the programs that a slice of an argument becomes, if it may be removed."""
         return []
 
     def without_unused(self, line: Line, needed: set[Var]) -> None:
@@ -48,7 +48,7 @@ class Control(Kernel):
                 self.drop_argument(line, number, formals)
 
     def take_constants(self, line: Line) -> None:
-        """Let the programs know the arguments that are constants."""
+        """Make the arguments that are constants known to the programs."""
         for number in reversed(range(len(line.args))):
             x, formals = line.args[number], self.formals(number)
             if formals and isinstance(x, Var) and x.constant is not None:
@@ -57,7 +57,7 @@ class Control(Kernel):
                 self.drop_argument(line, number, formals)
 
     def drop_argument(self, line: Line, number: int, formals: Sequence[Var]) -> None:
-        """Leave out an argument, and what it is in the programs."""
+        """Remove an argument, and the inputs that it becomes."""
         for program in self.programs:
             program.inputs = [v for v in program.inputs if v not in formals]
         line.take((*line.args[:number], *line.args[number + 1 :]), line.options)
@@ -67,7 +67,7 @@ class Control(Kernel):
 
 
 class Branch(Control):
-    """``if``: the first argument says which of two programs runs on the others."""
+    """``if``: the first argument selects which of two programs runs on the others."""
 
     __slots__ = ()
 
@@ -89,7 +89,7 @@ class Branch(Control):
 
 
 class Loop(Control):
-    """A loop, whose first arguments are the values that it carries to begin with."""
+    """A loop, whose first arguments are the initial carried values."""
 
     __slots__ = ("carried",)
 
@@ -97,7 +97,7 @@ class Loop(Control):
 
 
 class While(Loop):
-    """``while``: as long as the first program gives true, the second one gives the next values."""
+    """``while``: as long as the first program returns true, the second computes the next values."""
 
     __slots__ = ()
 
@@ -119,9 +119,9 @@ class While(Loop):
 
 
 class Scan(Loop):
-    """``for``: a program goes through the slices of some arrays. After the values that it carries
-    come these arrays among the arguments; after the next values come results for the slice among
-    its outputs."""
+    """``for``: a program runs on each slice of some arrays. The arguments are the carried values,
+    these arrays, and other values; its outputs are the next carried values, and results for the
+    slice."""
 
     __slots__ = ("reverse", "sliced")
 
@@ -132,7 +132,7 @@ class Scan(Loop):
         self.reverse = reverse
 
     def order(self, count: int) -> range:
-        """The numbers of slices, in the order that they are gone through."""
+        """The indices of the slices in the order in which they are processed."""
         return range(count - 1, -1, -1) if self.reverse else range(count)
 
     def run(self, *args: Any) -> tuple[Any, ...]:
@@ -142,8 +142,8 @@ class Scan(Loop):
         count = xs[0].shape[0]
         rows: list[Any] = [None] * count
         for i in self.order(count):
-            found = body.run(*values, *[x[i] for x in xs], *rest)
-            values, rows[i] = found[: self.carried], found[self.carried :]
+            outputs = body.run(*values, *[x[i] for x in xs], *rest)
+            values, rows[i] = outputs[: self.carried], outputs[self.carried :]
         stacked = [arrays.programs.stacked(column) for column in zip(*rows, strict=True)]
         return (*values, *stacked)
 
@@ -154,7 +154,7 @@ class Scan(Loop):
 
     def slices(self, number: int) -> list[Var]:
         is_slice = self.carried <= number < self.carried + self.sliced
-        # One stays: it says how many there are.
+        # One stays: it determines the number of iterations.
         return [self.programs[0].inputs[number]] if is_slice and self.sliced > 1 else []
 
     def drop_argument(self, line: Line, number: int, formals: Sequence[Var]) -> None:

@@ -16,7 +16,7 @@ programs = arrays.programs
 
 
 def statement(text: Text, line: Line) -> list[str]:
-    """The statements of a line, whose outputs have names by now."""
+    """The statements of a line, whose outputs already have names."""
     operation: Control = line.operation
     outputs = [text.variables[v] for v in line.outputs]
     args = [text.value(x) for x in line.args]
@@ -29,7 +29,7 @@ def statement(text: Text, line: Line) -> list[str]:
 
 
 class BlockText(Text):
-    """The statements of a program inside of another, whose inputs have names there."""
+    """The statements of a program inside another one, where its inputs have names."""
 
     def __init__(self, outer: Text, program: Program, inputs: Sequence[str]) -> None:
         self.program = program
@@ -50,7 +50,7 @@ class BlockText(Text):
         return result
 
     def assigned(self, names: Sequence[str], outputs: Sequence[Var]) -> list[str]:
-        """The statement that gives outputs their names outside, all at once."""
+        """The statement that assigns all outputs to their names outside."""
         pairs = [(name, str(self.value(v))) for name, v in zip(names, outputs, strict=True)]
         pairs = [(name, value) for name, value in pairs if name != value]
         if not pairs:
@@ -98,9 +98,9 @@ def _for(
     start, end = operation.carried, operation.carried + operation.sliced
     carried, stacked = outputs[:start], outputs[start:]
     count = line.args[start].shape[0]
-    found = [f"{name} = {x}" for name, x in zip(carried, args, strict=False)]
+    statements = [f"{name} = {x}" for name, x in zip(carried, args, strict=False)]
     for name, v in zip(stacked, line.outputs[start:], strict=True):
-        found.append(f"{name} = np.empty({text.value(v.shape)}, {dtype_text(v.dtype)})")
+        statements.append(f"{name} = np.empty({text.value(v.shape)}, {dtype_text(v.dtype)})")
     block = BlockText(text, body, [*carried, *[""] * operation.sliced, *args[end:]])
     number = block.variables.borrow("i")
     slices = [f"{x}[{number}]" for x in args[start:end]]
@@ -115,4 +115,4 @@ def _for(
     inside += block.assigned(carried, body.outputs[:start])
     order = operation.order(count)
     numbers = f"reversed(range({count}))" if operation.reverse else f"range({len(order)})"
-    return [*found, f"for {number} in {numbers}:", *indented([*before, *inside])]
+    return [*statements, f"for {number} in {numbers}:", *indented([*before, *inside])]

@@ -1,5 +1,5 @@
-"""Functions made of functions of tensors, which give a list of tensors: gradients, tangents and
-batches of some of their arguments and outputs."""
+"""Functions derived from functions of tensors: gradients, tangents and batches with respect to some
+of the arguments, for some of the outputs. All functions return lists of tensors."""
 
 from __future__ import annotations
 
@@ -13,61 +13,61 @@ from retrograd.func._vectorized import vmap
 Fn = Callable[..., Any]
 
 
-def with_all(fn: Fn, args: Sequence[Any], places: Sequence[int], outputs: Sequence[int]) -> Fn:
-    """A function of some of the arguments, which gives some of the outputs, and all of them
-    beside."""
+def with_all(fn: Fn, args: Sequence[Any], indices: Sequence[int], outputs: Sequence[int]) -> Fn:
+    """A function of the arguments at ``indices``, which returns some of the outputs, and then the
+    list of all outputs."""
 
     def of_some(*moving: Any) -> Any:
-        given = list(args)
-        for place, x in zip(places, moving, strict=True):
-            given[place] = x
-        found = fn(*given)
-        return tuple([found[i] for i in outputs]), found
+        inputs = list(args)
+        for index, x in zip(indices, moving, strict=True):
+            inputs[index] = x
+        results = fn(*inputs)
+        return tuple([results[i] for i in outputs]), results
 
     return of_some
 
 
-def part_of(fn: Fn, args: Sequence[Any], places: Sequence[int], outputs: Sequence[int]) -> Fn:
-    """A function of some of the arguments, which gives some of the outputs."""
-    every = with_all(fn, args, places, outputs)
+def part_of(fn: Fn, args: Sequence[Any], indices: Sequence[int], outputs: Sequence[int]) -> Fn:
+    """A function of the arguments at ``indices``, which returns some of the outputs."""
+    every = with_all(fn, args, indices, outputs)
     return lambda *moving: every(*moving)[0]
 
 
-def pulled(fn: Fn, count: int, places: Sequence[int], outputs: Sequence[int]) -> Fn:
-    """A function of arguments, and of gradients of some outputs, that gives the gradients of some
-    of the arguments."""
+def pulled(fn: Fn, count: int, indices: Sequence[int], outputs: Sequence[int]) -> Fn:
+    """A function from all arguments and the gradients of some outputs to the gradients of the
+    arguments at ``indices``."""
 
-    def gradients(*given: Any) -> Any:
-        args, grads = given[:count], given[count:]
-        if not places or not outputs:
-            return [args[i].new_zeros(args[i].shape) for i in places]
-        part = part_of(fn, args, places, outputs)
-        return list(vjp(part, *[args[i] for i in places])[1](tuple(grads)))
+    def gradients(*inputs: Any) -> Any:
+        args, grads = inputs[:count], inputs[count:]
+        if not indices or not outputs:
+            return [args[i].new_zeros(args[i].shape) for i in indices]
+        part = part_of(fn, args, indices, outputs)
+        return list(vjp(part, *[args[i] for i in indices])[1](tuple(grads)))
 
     return gradients
 
 
 def pushed(
-    fn: Fn, count: int, places: Sequence[int], outputs: Sequence[int], values: bool = False
+    fn: Fn, count: int, indices: Sequence[int], outputs: Sequence[int], values: bool = False
 ) -> Fn:
-    """A function of arguments, and of tangents of some of them, that gives the tangents of some
-    outputs; with ``values``, after all outputs."""
+    """A function from all arguments and the tangents of those at ``indices`` to the tangents of
+    some outputs; with ``values``, to all outputs and then these tangents."""
 
-    def moved(*given: Any) -> Any:
-        args, tangents = given[:count], given[count:]
+    def moved(*inputs: Any) -> Any:
+        args, tangents = inputs[:count], inputs[count:]
         if not values:
-            part = part_of(fn, args, places, outputs)
-            return list(jvp(part, tuple([args[i] for i in places]), tuple(tangents))[1])
-        every = with_all(fn, args, places, outputs)
-        primals = tuple([args[i] for i in places])
-        _, moving, found = jvp(every, primals, tuple(tangents), has_aux=True)
-        return [*found, *moving]
+            part = part_of(fn, args, indices, outputs)
+            return list(jvp(part, tuple([args[i] for i in indices]), tuple(tangents))[1])
+        every = with_all(fn, args, indices, outputs)
+        primals = tuple([args[i] for i in indices])
+        _, moving, every_output = jvp(every, primals, tuple(tangents), has_aux=True)
+        return [*every_output, *moving]
 
     return moved
 
 
 def batched(fn: Fn, dims: Sequence[Any], info: Any) -> Fn:
-    """A function of batches, which gives batches along the first dimension."""
+    """A function from batches to batches along the first dimension."""
     if any(d is not None for d in dims):
         mapped: Fn = vmap(fn, in_dims=tuple(dims), randomness=info.randomness)
         return mapped
@@ -79,16 +79,16 @@ def in_front(x: Any, dim: int | None, info: Any) -> Any:
     return x.movedim(dim, 0) if dim is not None else x.expand(info.batch_size, *x.shape)
 
 
-def spread(found: Sequence[Any], places: Sequence[int], count: int) -> list[Any]:
-    """Values at their places among so many, of which the others are None."""
+def spread(values: Sequence[Any], indices: Sequence[int], count: int) -> list[Any]:
+    """A list of ``count`` entries: the values at their indices, and otherwise None."""
     results: list[Any] = [None] * count
-    for place, x in zip(places, found, strict=True):
-        results[place] = x
+    for index, x in zip(indices, values, strict=True):
+        results[index] = x
     return results
 
 
 def one_of(name: str) -> str:
-    """A name for a slice: ``x`` for one of ``xs``.
+    """The name of a slice: ``x`` for one of ``xs``.
 
     >>> one_of("xs"), one_of("states"), one_of("t12")
     ('x', 'state', 't12')
@@ -97,5 +97,5 @@ def one_of(name: str) -> str:
 
 
 def is_float(x: Any) -> bool:
-    """Whether a tensor has derivatives."""
+    """Whether a tensor has a dtype with derivatives."""
     return x._data.dtype.kind in "fc"

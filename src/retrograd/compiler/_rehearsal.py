@@ -1,9 +1,9 @@
-"""Rehearsals: find what branches and loop bodies return and capture.
+"""Rehearsals determine what branches and loop bodies return and capture.
 
-In a rehearsal a function is run on its operands, and the lines that this writes are thrown away. An
-interceptor sees which tensors its operations use. Those that it did not make, and that have a
-history or belong to a transform, are noted. Afterwards the function can be run with others in their
-place (``Closed``), as transforms and derivatives of control flow do.
+In a rehearsal a function runs on its operands, and the lines that this writes are discarded. An
+interceptor sees which tensors its operations use. It records those from outside that have a history
+or belong to a transform: they are captured. Afterwards the function can run with other tensors in
+their place (``Closed``), as transforms and derivatives of control flow do.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ Fn = Callable[..., Any]
 CONTENTS = ("_data", "_node", "_meta", "_version_counter")  # of a Tensor
 
 
-class Failed(Exception):  # noqa: N818 - it says what happened
+class Failed(Exception):  # noqa: N818 - reads as a statement
     """A function raised an exception in a rehearsal."""
 
     def __init__(self, error: Exception) -> None:
@@ -46,7 +46,7 @@ class Failed(Exception):  # noqa: N818 - it says what happened
 
 
 class Rehearsal:
-    """A run of a function whose lines are thrown away: what it returns, which tensors it captured,
+    """A run of a function whose lines are discarded: what it returns, which tensors it captures,
     and whether it draws random numbers."""
 
     def __init__(self, level: TraceLevel, function: Fn, leaves: Tensors, shape: Shape) -> None:
@@ -58,7 +58,7 @@ class Rehearsal:
             if not isinstance(raw(x), Lifted)
         ]
         with aside(level) as block:
-            # Other tensors than those that were given, which the function may have captured, too.
+            # New tensors, because the function may also capture those in ``leaves``.
             operands = [x.detach() for x in leaves]
             noting = Noting(level, block, operands, reached)
             try:
@@ -82,16 +82,16 @@ class Rehearsal:
         self.tensors = [x for x in self.leaves if isinstance(x, Tensor)]
 
     def filled(self, tensors: Tensors) -> Any:
-        """What the function returns, with other tensors."""
-        given = iter(tensors)
+        """The result of the function, with its tensors replaced."""
+        remaining = iter(tensors)
         return unflatten(
-            [next(given) if isinstance(x, Tensor) else x for x in self.leaves], self.shape
+            [next(remaining) if isinstance(x, Tensor) else x for x in self.leaves], self.shape
         )
 
 
 class Noting(Interceptor):
-    """Notes which tensors operations use that were made before, if derivatives or transforms are
-    about them."""
+    """Records the tensors from outside that operations use, if they have a history or belong to a
+    transform."""
 
     notes = True
 
@@ -100,13 +100,13 @@ class Noting(Interceptor):
     ) -> None:
         """``reached``: the tensors that can be reached from the function."""
         self.reached = {id(x): x for x in reached}
-        self.kept = [x._data for x in reached]  # so that ids stay theirs
+        self.kept = [x._data for x in reached]  # keeps the ids valid
         self.holding: dict[int, list[Any]] = {}  # tensors, by the value that they hold
         for x in reached:
             self.holding.setdefault(id(x._data), []).append(x)
         self.level = level
         self.block = block
-        self.start = next(orders)  # nodes that are made from here on have lower numbers
+        self.start = next(orders)  # nodes created from here on have lower numbers
         self.levels = modes.levels  # of transforms; others are opened inside
         self.made = {id(x): x for x in operands}
         self.captured: dict[int, Any] = {}
@@ -119,8 +119,8 @@ class Noting(Interceptor):
         return result
 
     def note_all(self, values: Sequence[Any]) -> None:
-        """Note values, and the tensors whose values they hold: a transform inside of the function,
-        and a custom Function, put these into tensors of their own."""
+        """Record values, and captured tensors with the same values: transforms and custom Functions
+        put values into new tensors."""
         to_visit = [x for x in values if isinstance(x, (Tensor, Lifted))]
         while to_visit:
             x = to_visit.pop()
@@ -133,7 +133,7 @@ class Noting(Interceptor):
                 to_visit += [part for part in data.parts if part is not None]
 
     def custom_args(self, args: tuple[Any, ...]) -> tuple[Any, ...]:
-        """Note the arguments of a custom Function."""
+        """Record the arguments of a custom Function."""
         self.note_all(flatten(args)[0])
         return args
 
@@ -146,7 +146,7 @@ class Noting(Interceptor):
     def note(self, x: Any) -> None:
         if id(x) in self.made or id(x) in self.captured:
             return
-        value = replaced(x)  # which control flow around this one may have put in its place
+        value = replaced(x)  # by enclosing control flow
         node = origin(value) if isinstance(value, Tensor) else None
         if node is not None and node.order < self.start:
             return
@@ -163,7 +163,8 @@ class Noting(Interceptor):
 
 
 def origin(x: Any) -> Any:
-    """The node that a tensor comes from: of a variable of a transform, where its gradient ends."""
+    """The node that computed a tensor. For a variable of a transform, the node where its gradient
+    ends."""
     if x._node is None and x._meta is not None and x._meta.ending is not None:
         end = x._meta.ending()
         return end if isinstance(end, VariableEnd) else None
@@ -171,7 +172,7 @@ def origin(x: Any) -> Any:
 
 
 def at_bottom(x: Any) -> Any:
-    """The innermost value that a tensor is made of."""
+    """The innermost value of a tensor."""
     x = raw(x)
     while isinstance(x, Lifted) and not isinstance(x, Traced):
         x = raw(x.inner)
@@ -191,10 +192,10 @@ def has_history(x: Any) -> bool:
     return False
 
 
-def captured_in(found: Sequence[Rehearsal]) -> tuple[list[Any], list[Any]]:
-    """What functions captured, each once, and the tensors to hand them for it. Rehearsals around
-    these note it, too."""
-    captured = list({id(x): x for rehearsal in found for x in rehearsal.captured}.values())
+def captured_in(rehearsals: Sequence[Rehearsal]) -> tuple[list[Any], list[Any]]:
+    """All values that functions captured, without duplicates, and the tensors to pass for them.
+    Enclosing rehearsals record them, too."""
+    captured = list({id(x): x for rehearsal in rehearsals for x in rehearsal.captured}.values())
     for noting in modes.interceptors:
         if isinstance(noting, Noting):
             for x in captured:
@@ -210,10 +211,10 @@ def check_numbers(these: Sequence[Any], those: Sequence[Any]) -> None:
             raise CannotTrace(f"cond(), whose branches return {a} and {b}. Return tensors")
 
 
-def check_random(found: Sequence[Rehearsal], given: Tensors) -> None:
+def check_random(rehearsals: Sequence[Rehearsal], inputs: Tensors) -> None:
     """CannotTrace if a derivative would have to draw the same random numbers again."""
-    if any(rehearsal.draws for rehearsal in found) and any(
-        has_history(x) or not isinstance(raw(x), (Traced, arrays.ndarray)) for x in given
+    if any(rehearsal.draws for rehearsal in rehearsals) and any(
+        has_history(x) or not isinstance(raw(x), (Traced, arrays.ndarray)) for x in inputs
     ):
         raise CannotTrace("random numbers in control flow that is differentiated or vectorized. "
                           "Draw them outside, and pass them in")  # fmt: skip
@@ -225,12 +226,12 @@ def draws(line: Line) -> bool:
     )  # fmt: skip
 
 
-# -- functions of nothing but their arguments --------------------------------------------------
+# -- functions without captured tensors --------------------------------------------------------
 
 
 def frozen(function: Any, known: dict[int, Any] | None = None) -> Any:
-    """A function with the variables that it captured as they are now, those of functions among them
-    included. A derivative calls it again later, when a loop may have given them other values."""
+    """A copy of a function that keeps the present values of its captured variables, including those
+    of captured functions. A derivative calls it later, when a loop may have changed them."""
     known = {} if known is None else known
     if id(function) in known:
         return known[id(function)]
@@ -248,7 +249,7 @@ def frozen(function: Any, known: dict[int, Any] | None = None) -> Any:
     for cell, old in zip(cells, function.__closure__, strict=True):
         try:
             cell.cell_contents = frozen(old.cell_contents, known)
-        except ValueError:  # it has no value yet
+        except ValueError:  # the variable has no value yet
             continue
     return copy
 
@@ -262,37 +263,37 @@ class Closed:
         self.captured = captured
         self.count = shape.leaf_count
 
-    def __call__(self, *given: Any) -> list[Any]:
+    def __call__(self, *inputs: Any) -> list[Any]:
         level = tracer()
-        node, level.node = level.node, None  # what follows comes from the lines of the function
+        node, level.node = level.node, None  # lines refer to the source of the function
         try:
-            with Replacing(self.captured, given[self.count :]) as replacing, replacing.held():
-                found = self.function(*unflatten(given[: self.count], self.shape))
-                return [replaced(x) for x in flatten(found)[0] if isinstance(x, Tensor)]
+            with Replacing(self.captured, inputs[self.count :]) as replacing, replacing.held():
+                result = self.function(*unflatten(inputs[: self.count], self.shape))
+                return [replaced(x) for x in flatten(result)[0] if isinstance(x, Tensor)]
         finally:
             level.node = node
 
 
 class Replacing(Interceptor):
-    """Within it, operations are given other values in place of what was captured. While these are
-    ``held`` by the captured tensors, so are transforms and custom Functions."""
+    """A context in which operations get other values in place of captured ones. In ``held``, the
+    captured tensors hold these values, so that transforms and custom Functions use them, too."""
 
     def __init__(self, captured: Sequence[Any], values: Tensors) -> None:
-        self.kept = captured  # so that ids stay theirs
+        self.kept = captured  # keeps the ids valid
         self.new = {
             id(x): value if isinstance(x, Tensor) else value._data
             for x, value in zip(captured, values, strict=True)
         }
 
     def handle(self, op: Any, args: Sequence[Any], options: dict[str, Any], computed: Any) -> Any:
-        given, shape = flatten((list(args), options))
+        leaves, shape = flatten((list(args), options))
         new = self.new
-        args, options = unflatten([new.get(id(x), x) for x in given], shape)
+        args, options = unflatten([new.get(id(x), x) for x in leaves], shape)
         return apply(op, args, options, computed)
 
     @contextmanager
     def held(self) -> Iterator[None]:
-        """Within it, the captured tensors hold the other values."""
+        """A context in which the captured tensors hold the other values."""
         tensors = [x for x in self.kept if isinstance(x, Tensor)]
         before = [[getattr(x, name) for name in CONTENTS] for x in tensors]
         for x in tensors:
@@ -306,7 +307,7 @@ class Replacing(Interceptor):
                     setattr(x, name, value)
 
     def custom_args(self, args: tuple[Any, ...]) -> tuple[Any, ...]:
-        """Other arguments for a custom Function."""
+        """The arguments of a custom Function, with captured ones replaced."""
         return tuple([self.new.get(id(x), x) for x in args])
 
     def detach(self, x: Any, detached: Fn) -> Any:
@@ -314,7 +315,7 @@ class Replacing(Interceptor):
 
 
 def replaced(x: Any) -> Any:
-    """What operations are given in place of a value, in functions that are closed."""
+    """The value that operations in a ``Closed`` function get in place of this one."""
     for interceptor in reversed(modes.interceptors):
         if isinstance(interceptor, Replacing):
             x = interceptor.new.get(id(x), x)
