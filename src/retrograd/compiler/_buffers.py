@@ -1,9 +1,9 @@
 """Memory planning: in-place writes, reuse of buffers, and when each is freed.
 
-Variables of a program do not change. But where nobody reads a variable any more its memory may be
-written: by a kernel that overwrites its argument, by an operator such as ``+=``, or by a function
-of NumPy that takes ``out=``. State that a program was given, such as a parameter, may be written
-only once nothing can fail any more, so lines that do that come last.
+Variables of a program do not change. But the memory of a variable that is not read again may be
+overwritten: by a kernel that overwrites its argument, by an operator such as ``+=``, or by a NumPy
+function that takes ``out=``. Inputs that are state, such as parameters, must not be written before
+everything that can fail is done, so lines that write to them come last.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from retrograd.compiler._program import Line, Program, Var
 from retrograd.compiler._statements import WORTHWHILE, Statements, is_temporary
 
 AUGMENTED = {"add": "+=", "sub": "-=", "mul": "*=", "div": "/="}
-_EITHER = ("add", "mul")  # whose operands may change places
+_COMMUTATIVE = ("add", "mul")
 
 
 class Plan:
@@ -22,12 +22,12 @@ class Plan:
 
     def __init__(self, program: Program, in_blocks: bool = False) -> None:
         self.program = program
-        self.in_blocks = in_blocks  # which several threads work on already
+        self.in_blocks = in_blocks  # of a tile, which several threads already work on
         self.state = {old: new for old, new in program.updates if old.root is old}
         program.lines = self.with_updates_last()
         self.statements = Statements(program, program.lines)
         self.inputs = self.statements.inputs
-        self.made = {v for line in program.lines for v in line.outputs}
+        self.computed = {v for line in program.lines for v in line.outputs}
         self.outputs = set(program.outputs)
         self.kept = {v.root for v in program.outputs}
         self.in_place: dict[Line, tuple[int, ...]] = {}
@@ -36,11 +36,11 @@ class Plan:
         self.freed: dict[Line, list[Var]] = {}  # variables that no later statement names
         self.written: set[Var] = set()  # inputs whose memory is written
         self.later: set[Var] = set()  # whose memory later statements use
-        self.unnamed = self.made - self.outputs  # that no later statement names
+        self.unnamed = self.computed - self.outputs  # that no later statement names
         for line in reversed(self.statements.lines):
             self.plan(line)
         for line, position in self.augmented.items():
-            if not is_temporary(line.outputs[0]):  # what is added up has the name of the sum
+            if not is_temporary(line.outputs[0]):  # both names are the same variable
                 line.args[position].name = line.outputs[0].name
 
     def with_updates_last(self) -> list[Line]:
@@ -66,7 +66,7 @@ class Plan:
         return isinstance(old, Var) and self.state.get(old) is line.outputs[k]
 
     def plan(self, line: Line) -> None:
-        """Plan a statement, after all that follow it."""
+        """Plan a statement. All later statements have been planned."""
         inputs = self.inputs[line]
         if line.writes:
             self.plan_writes(line, inputs)
@@ -89,18 +89,18 @@ class Plan:
                 continue
             free = old not in self.later and old not in self.kept
             single = sum(v.root is old for v in inputs) == 1
-            # What has no dimensions may be a scalar, which cannot be written.
-            made = old in self.made and bool(old.shape)
-            if free and single and (made or (line in self.tail and self.is_update(line, k))):
+            # A value without dimensions may be a scalar, which cannot be written.
+            computed = old in self.computed and bool(old.shape)
+            if free and single and (computed or (line in self.tail and self.is_update(line, k))):
                 positions.append(position)
-                if old not in self.made:
+                if old not in self.computed:
                     self.written.add(old)
         if positions:
             self.in_place[line] = tuple(positions)
 
     def plan_out(self, line: Line) -> None:
-        """Put the result of an operator, or of a function of NumPy, where an operand was that is
-        not needed again."""
+        """Put the result of an operator, or of a NumPy function, in the memory of an operand that
+        is not needed again."""
         result, name = line.outputs[0], line.operation.name
         large = result.nbytes >= WORTHWHILE
         operator = name in AUGMENTED and (is_temporary(result) or result.name.endswith("_grad"))
@@ -113,7 +113,7 @@ class Plan:
         for position, x in enumerate(line.args):
             if not isinstance(x, Var) or not self.is_free(x) or not _alike(x, result):
                 continue
-            if operator and (position == 0 or name in _EITHER):
+            if operator and (position == 0 or name in _COMMUTATIVE):
                 self.augmented[line] = position
                 return
             if large:
@@ -123,7 +123,7 @@ class Plan:
     def is_free(self, x: Var) -> bool:
         """Whether the memory of a variable may be written by the statement that is planned."""
         return (
-            x not in self.later and x in self.made and x.root is x and x.constant is None
+            x not in self.later and x in self.computed and x.root is x and x.constant is None
             and x not in self.kept and x not in self.statements.nested
         )  # fmt: skip
 

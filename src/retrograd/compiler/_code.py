@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-COMPARISON, SUM, PRODUCT, SIGN, ATOM = range(5)  # how tightly operators bind
+COMPARISON, SUM, PRODUCT, SIGN, ATOM = range(5)  # precedences of operators
 LEVELS = {
     "+": SUM, "-": SUM, "*": PRODUCT, "/": PRODUCT, "@": PRODUCT, "==": COMPARISON,
     "!=": COMPARISON, "<": COMPARISON, "<=": COMPARISON, ">": COMPARISON, ">=": COMPARISON,
@@ -12,17 +12,17 @@ LEVELS = {
 
 
 class Code(str):
-    """An expression whose outermost operator binds as tightly as ``level`` says. One that nothing
-    can take apart is a plain string."""
+    """An expression whose outermost operator has the precedence ``level``. An expression that never
+    needs parentheses is a plain string."""
 
     __slots__ = ("level",)
 
     level: int
 
     def __new__(cls, text: str, level: int) -> Code:
-        made = super().__new__(cls, text)
-        made.level = level
-        return made
+        result = super().__new__(cls, text)
+        result.level = level
+        return result
 
 
 def binary(operator: str, left: str, right: str) -> Code:
@@ -46,7 +46,7 @@ def atom(code: str) -> str:
 
 
 def inside(code: str, level: int) -> str:
-    """An expression as an operand of something that binds as tightly as ``level``."""
+    """An expression as an operand of an operator with the precedence ``level``."""
     return f"({code})" if isinstance(code, Code) and code.level < level else code
 
 

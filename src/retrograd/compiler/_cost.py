@@ -12,7 +12,7 @@ from retrograd.ops._operation import Operation
 
 
 class Measured(NamedTuple):
-    """What running some lines takes."""
+    """The cost of running some lines."""
 
     operations: int
     bytes_moved: int
@@ -20,10 +20,11 @@ class Measured(NamedTuple):
 
 
 class Cost(NamedTuple):
-    """The cost of a program, and beside it that of the same call in eager mode.
+    """The cost of a program, and in ``eager`` that of the same call in eager mode.
 
-    ``operations`` counts lines, ``bytes_moved`` what they read and write (views move nothing), and
-    ``peak_bytes`` the most memory that results take at one time, inputs apart.
+    ``operations`` is the number of lines, ``bytes_moved`` the number of bytes that they read and
+    write (views move nothing), and ``peak_bytes`` the largest amount of memory that results take at
+    one time, without inputs.
     """
 
     operations: int
@@ -45,8 +46,8 @@ class Cost(NamedTuple):
 
 
 class Traced:
-    """What is to be known of a program to say what it costs, as it is before all passes: few ask
-    for that, and whoever does asks later."""
+    """The information that the cost of a program depends on, recorded before all passes. The cost
+    itself is computed only when it is asked for."""
 
     def __init__(self, program: Program) -> None:
         self.lines = [(operations_of(line), line.operation.view, line.inputs, line.outputs)
@@ -57,8 +58,8 @@ class Traced:
 
 
 def measured(program: Traced) -> Measured:
-    """Go through a program without running it."""
-    first: dict[Var, int] = {}  # the line that makes some memory
+    """The cost of a program, determined without running it."""
+    first: dict[Var, int] = {}  # the line that creates some memory
     last: dict[Var, int] = {}  # the line that uses it last
     folded = program.folded
     count = moved = 0
@@ -73,10 +74,10 @@ def measured(program: Traced) -> Measured:
             last[root] = number
             first.setdefault(root, number)
     kept = {folded.get(v, v.root) for v in program.outputs}
-    given = {v.root for v in program.inputs}
+    of_inputs = {v.root for v in program.inputs}
     changes = [0] * (len(program.lines) + 1)
     for root, number in first.items():
-        if root not in given and (root.constant is None or root in folded):
+        if root not in of_inputs and (root.constant is None or root in folded):
             changes[number] += root.nbytes
             if root not in kept:
                 changes[last[root] + 1] -= root.nbytes
@@ -84,7 +85,8 @@ def measured(program: Traced) -> Measured:
 
 
 def operations_of(line: Line) -> int:
-    """The operations of a line. A branch or a body is counted once, however often it runs."""
+    """The number of operations of a line. A branch or a body is counted once, however often it
+    runs."""
     operation = line.operation
     if type(operation) is Kernel or isinstance(operation, Operation):
         return 1
@@ -96,5 +98,5 @@ def operations_of(line: Line) -> int:
 
 
 def cost_of(program: Program, eager: Traced) -> Cost:
-    """The cost of a program beside that of eager mode."""
+    """The cost of a program, with that of eager mode."""
     return Cost(*measured(Traced(program)), measured(eager))

@@ -1,7 +1,7 @@
 """Operations as people write them in NumPy: ``a @ b``, ``x.T``, ``np.add.reduce(x, axis=0)``.
 
-A form is what the kernel of an operation does for the shapes, dtypes and layouts at hand, so the
-results are the same to the bit. Where the kernel does something else there, the line calls it.
+A form computes what the kernel of an operation computes for given shapes, dtypes and layouts, and
+its results are bitwise equal. Where there is no such form, the line calls the kernel.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def _sum_dim(line: Line, args: list[str], number: Number) -> str | None:
     x, dim, keepdim = line.args[0], line.options["dim"], line.options["keepdim"]
     if not isinstance(x, Var) or type(dim) is not tuple or not programs.adds_plainly(x, dim):
         return None
-    if sum(size != 1 for size in line.outputs[0].shape) > 1:  # which is laid out row by row
+    if sum(size != 1 for size in line.outputs[0].shape) > 1:  # the kernel's result is contiguous
         return None
     if not keepdim and dim == (0,) and x.shape[0] == 1 and len(x.shape) > 1:
         return binary("+", f"{atom(args[0])}[0]", number(0, x.dtype))  # -0 becomes 0
@@ -107,7 +107,7 @@ def _slice(line: Line, args: list[str], number: Number) -> str | None:
 
 
 def _part(where: Any) -> str | None:
-    """A slice, or ``...``, as it stands in brackets."""
+    """The text of a slice or of ``...`` in brackets."""
     if where is Ellipsis:
         return "..."
     if type(where) is not slice:
@@ -134,7 +134,7 @@ def _pow_scalar(line: Line, args: list[str], number: Number) -> str | None:
         return None
     if x.dtype.kind != "f" or x.nbytes >= WORTHWHILE:
         return None
-    return f"np.square({args[0]})"  # as NumPy does
+    return f"np.square({args[0]})"  # like NumPy
 
 
 def _sigmoid(line: Line, args: list[str], number: Number) -> str | None:
@@ -222,7 +222,7 @@ def _stack(line: Line, args: list[str], number: Number) -> str | None:
 
 
 def _in_rows(x: Any) -> bool:
-    """Whether a variable is an array that lies row by row in memory, and has elements."""
+    """Whether a variable is a contiguous array that has elements."""
     return _is_array(x) and x.nbytes > 0 and in_rows(x)
 
 

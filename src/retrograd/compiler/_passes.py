@@ -1,10 +1,9 @@
 """Passes, which simplify a program and leave its results bit-identical.
 
-``rewritten`` goes through the lines once, from the first to the last, and asks of each whether it
-can be computed now, is no other than something that is there already, or can be simpler. A rule may
-rely on what a program means: variables do not change, and a line without effects may be left out.
-What it must keep is which outputs share memory: a program whose output was a new array must not
-give an array that somebody else has.
+``Rewriting`` visits each line once, from the first to the last. A line may be computed now,
+simplified, or replaced by an equal variable. Rules may rely on the semantics of programs: variables
+do not change, and a line without effects may be removed. They must preserve which outputs share
+memory: an output that was a new array must not become an array that something else refers to.
 """
 
 from __future__ import annotations
@@ -26,11 +25,11 @@ from retrograd.ops import copies, linear
 from retrograd.ops._dims import broadcast
 from retrograd.ops._operation import Operation
 
-LARGE = 10_000  # elements: constants that would take more memory than time are not computed ahead
+LARGE = 10_000  # elements; larger constants are not computed in advance, because they take memory
 
 
 def simplified(program: Program) -> Program:
-    """The program after all passes, and those inside of it, too."""
+    """The program after all passes, which also apply to nested programs."""
     remove_unused(program)
     Rewriting(program).run()
     for line in program.lines:
@@ -44,7 +43,7 @@ def simplified(program: Program) -> Program:
 
 
 def remove_unused(program: Program) -> None:
-    """Leave out lines whose outputs nobody needs."""
+    """Remove lines whose outputs are not needed."""
     needed = set(program.outputs)
     kept = []
     for line in reversed(program.lines):
@@ -57,7 +56,7 @@ def remove_unused(program: Program) -> None:
 
 
 class Rewriting:
-    """One way through the lines of a program, in which each is made simpler or left out."""
+    """One pass over the lines of a program, in which each is simplified or removed."""
 
     def __init__(self, program: Program) -> None:
         self.program = program
@@ -65,7 +64,7 @@ class Rewriting:
         self.output_roots = {v.root for v in program.outputs}
         self.taken = Counter(v.root for v in program.outputs)
         self.made = {v for line in program.lines for v in line.outputs}
-        self.new: dict[Var, Var] = {}  # what is used in place of variables that are left out
+        self.new: dict[Var, Var] = {}  # the replacements of removed variables
         self.kept: list[Line] = []
         self.made_by: dict[Var, Line] = {}
         self._known: dict[Any, Line] = {}  # lines by what they compute
@@ -87,7 +86,7 @@ class Rewriting:
         program.gradients = [(x, new.get(v, v)) for x, v in program.gradients]
 
     def is_left_out(self, line: Line) -> bool:
-        """Make a line simpler, or find that it is not needed."""
+        """Simplify a line, or determine that it is not needed."""
         inputs = line.inputs
         constants = [v for v in inputs if v.constant is not None]
         if len(constants) == len(inputs) and self.is_folded(line):
@@ -95,7 +94,7 @@ class Rewriting:
         operation = line.operation
         if (constants or self.expands) and isinstance(operation, Operation):
             if self.expands and operation.of_elements:
-                self.hand_what_is_expanded(line)
+                self.remove_expand(line)
             if constants and operation.of_elements:
                 self.shrink_constants(line)
         if len(line.outputs) == 1:
@@ -118,15 +117,15 @@ class Rewriting:
             return False
         args = [mapped(x, lambda v: v.constant) for x in line.args]
         options = {name: mapped(x, lambda v: v.constant) for name, x in line.options.items()}
-        found = line.operation.forward(*args, **options)
-        for v, value in zip(line.outputs, found if line.several else [found], strict=True):
+        results = line.operation.forward(*args, **options)
+        for v, value in zip(line.outputs, results if line.several else [results], strict=True):
             self.program.folded[v] = v.root
             v.constant = arrays.copy(value)
             v.root = v
         return True
 
     def shrink_constants(self, line: Line) -> None:
-        """Hand a number in place of an array of nothing else to arithmetic, which expands it."""
+        """Replace a constant array of equal elements by a number, which arithmetic broadcasts."""
         if line.operation.name not in _ARITHMETIC or len(line.args) != 2 or line.options:
             return
         result = line.outputs[0]
@@ -163,10 +162,10 @@ class Rewriting:
         self.new.update(zip(line.outputs, same.outputs, strict=True))
         return True
 
-    # -- what is no other than something that is there -----------------------------------------
+    # -- lines that compute nothing new --------------------------------------------------------
 
     def is_replaced(self, line: Line, same: Var) -> bool:
-        """Use another variable that is the same. Outputs become copies."""
+        """Use an equal variable. Outputs become copies."""
         result = line.outputs[0]
         if result not in self.outputs or (line.operation.view and same not in self.outputs):
             self.new[result] = same
@@ -177,8 +176,8 @@ class Rewriting:
         return False
 
     def whole(self, line: Line) -> Var | None:
-        """What a view shows all of, as it is: by the shape that it has, or as the transpose of a
-        transpose."""
+        """The variable that a view is equal to, because it keeps the shape or is the transpose of a
+        transpose. None if there is none."""
         if not _shows(line):
             return None
         result = line.outputs[0]
@@ -195,8 +194,8 @@ class Rewriting:
         return None
 
     def is_needless_copy(self, line: Line) -> bool:
-        """Leave out copies: variables do not change, so that a copy is no other than what it is
-        of. An output stays an array that nobody else has."""
+        """Remove a copy: variables do not change, so a copy is equal to its original. An output
+        stays an array that nothing else refers to."""
         x, copy = line.args[0], line.outputs[0]
         if not isinstance(x, Var) or not _alike(x, copy):
             return False
@@ -210,7 +209,7 @@ class Rewriting:
         self.new[copy] = x
         return True
 
-    def hand_what_is_expanded(self, line: Line) -> None:
+    def remove_expand(self, line: Line) -> None:
         """Pass the unexpanded value to operations that broadcast their operands themselves."""
         for i, x in enumerate(line.args):
             before = self.made_by.get(x) if isinstance(x, Var) else None
@@ -231,7 +230,8 @@ _ARITHMETIC = ("add", "sub", "mul", "div", "eq", "ne", "lt", "le", "gt", "ge")
 
 
 def number_of(x: Var) -> Var | None:
-    """The one number that an array consists of, as a constant."""
+    """The number that all elements of a constant array are equal to, as a constant without
+    dimensions; None if there is none."""
     value = x.constant
     if not value.size or value.dtype.kind != "f":
         return None
@@ -244,7 +244,7 @@ def number_of(x: Var) -> Var | None:
 
 
 def _key(x: Any) -> Any:
-    """What tells arguments apart: variables and other objects by identity, numbers by value."""
+    """A key of an argument: variables and other objects by identity, numbers by value."""
     kind = type(x)
     if kind is Var:
         return x
@@ -258,8 +258,8 @@ def _key(x: Any) -> Any:
 
 
 def unchanged(line: Line) -> Var | None:
-    """What IEEE arithmetic does not change: ``x * 1``, ``x / 1``, ``x - 0``. (Not ``x + 0``, which
-    makes 0 of -0.)"""
+    """The operand ``x`` of ``x * 1``, ``x / 1`` and ``x - 0``, which do not change it in IEEE
+    arithmetic. (``x + 0`` does: it returns 0 for -0.)"""
     name = line.operation.name
     if name not in ("mul", "div", "sub") or line.options or len(line.args) != 2:
         return None
@@ -272,7 +272,7 @@ def unchanged(line: Line) -> Var | None:
 
 
 def _is_all(x: Any, number: int) -> bool:
-    """Whether an operand is a number, or an array of nothing else. -0 is not 0 here."""
+    """Whether an operand is this number, or an array of it. -0 is not equal to 0 here."""
     if isinstance(x, Var):
         if x.constant is None or x.constant.size > LARGE or x.dtype.kind not in "fiu":
             return False
@@ -282,7 +282,7 @@ def _is_all(x: Any, number: int) -> bool:
 
 
 def _shows(line: Line) -> bool:
-    """Whether a line gives the elements of its operand as they lie in memory."""
+    """Whether the result of a line has the elements of its operand in the same memory."""
     return (line.operation.view or line.operation is linear.unsafe_squeeze) and not line.several
 
 
@@ -294,33 +294,34 @@ _ASSIGNMENT = re.compile(r"(\w+(?:\s*,\s*\w+)*)\s*[-+*/@]?=[^=]")
 
 
 def name_results(program: Program) -> None:
-    """Name what the user's lines assign as these do: the last result of ``h = f(x)`` is ``h``."""
+    """Name variables as the user's code does: the last result of ``h = f(x)`` is ``h``."""
     lines = [line for line in program.lines if line.place[0] is not None and line.outputs]
     runs = runs_of(lines)
-    names: dict[Any, list[str]] = {}  # a loop does a line of the user's again and again
+    names: dict[Any, list[str]] = {}  # a loop repeats a line of the user's code
 
-    def place(line: Line) -> tuple[Any, ...]:
+    def source(line: Line) -> tuple[Any, ...]:
         return runs[line], line.place[0], line_number(*line.place)
 
     for line, following in itertools.zip_longest(lines, lines[1:]):
         if line.backward or isinstance(line.operation, Control):
             continue
-        if following is None or place(line) != place(following):
+        if following is None or source(line) != source(following):
             if line.place not in names:
                 names[line.place] = names_at(*line.place)
             name_outputs(line, len(line.outputs) if line.several else 1, names[line.place])
 
 
 def name_outputs(line: Line, count: int, names: list[str]) -> None:
-    """Name the first so many outputs of a line as the user's line does, if it names as many."""
+    """Name the first ``count`` outputs of a line like the targets in the user's line, if there are
+    equally many."""
     if len(names) == count:
         for v, name in zip(line.outputs, names, strict=False):
             v.name = name or v.name
 
 
 def names_at(code: CodeType | None, offset: int) -> list[str]:
-    """The names that the user's line at a place assigns, or "" for what is no name for a
-    variable."""
+    """The names that an assignment in the user's code has as targets; "" for a target that is not a
+    suitable name."""
     text = ""
     if code is not None:
         text = linecache.getline(code.co_filename, line_number(code, offset))

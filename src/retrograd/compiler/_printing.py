@@ -97,10 +97,10 @@ class Text:
         code, offset = line.place
         if code is not None:
             number = line_number(code, offset)
-            place = (code.co_filename, number)
-            if place != self._place:
-                self._place = place
-                text = linecache.getline(*place).strip()
+            source_line = (code.co_filename, number)
+            if source_line != self._place:
+                self._place = source_line
+                text = linecache.getline(*source_line).strip()
                 if text:
                     results.append(f"# {text}")
         return results
@@ -108,8 +108,8 @@ class Text:
     # -- statements --------------------------------------------------------------------------
 
     def statement(self, line: Line) -> list[str]:
-        """The text of a line that is no part of another. Names that are not needed afterwards are
-        free to be used again; large arrays are freed at once."""
+        """The text of a line that is not nested in another. Names that are not needed afterwards
+        become available again; large arrays are freed immediately."""
         freed = self.plan.freed[line]
         if isinstance(line.operation, Kernel):
             if isinstance(line.operation, Tile):
@@ -143,7 +143,8 @@ class Text:
         return [f"del {', '.join(large)}"] if large else []
 
     def freed(self, variables: Iterable[Var]) -> list[str]:
-        """Let names of variables be used again; the statement that frees large arrays."""
+        """Make names of variables available again, and return the statement that frees large
+        arrays."""
         names = [(self.variables.free(v), v.nbytes) for v in variables]
         return self.deleted([name for name, nbytes in names if nbytes >= WORTHWHILE])
 
@@ -156,8 +157,7 @@ class Text:
         return [text, *self.freed(v for v in freed if v is not x)]
 
     def in_place(self, line: Line, freed: list[Var]) -> list[str]:
-        """A kernel that overwrites arguments in their memory, after copying those that are still
-        needed."""
+        """A kernel that overwrites some arguments. Those that are still needed are copied first."""
         operation, positions = line.operation, self.plan.in_place[line]
         args = [self.value(x) for x in line.args]
         before = ""
@@ -174,13 +174,13 @@ class Text:
             if position in positions:
                 self.variables.hand_on(line.args[position], line.outputs[k])
         written = {line.args[position] for position in positions}
-        made = [self.variables.give(v) for v in line.outputs[len(line.writes) :]]
-        text = before + (f"{', '.join(made)}, = {call}" if made else call)
+        names = [self.variables.give(v) for v in line.outputs[len(line.writes) :]]
+        text = before + (f"{', '.join(names)}, = {call}" if names else call)
         return [text, *self.freed(v for v in freed if v not in written)]
 
     def tile(self, line: Line, freed: list[Var]) -> list[str]:
-        """Lines that are done block by block: a function of blocks, and a call that gives it all
-        of them."""
+        """Lines that run block by block: a function of blocks, and a call that applies it to all
+        blocks."""
         tile = line.operation
         outputs = [self.variables.give(v) for v in line.outputs]
         arguments = [self.value(v) for v in tile.blocks]
@@ -270,8 +270,8 @@ class Text:
         return self.variables[var] if inner is None else self.expression(inner)
 
     def operand(self, x: Any, other: Any) -> str:
-        """An operand of arithmetic. A number beside an array is a constant of the array's dtype,
-        which NumPy takes twice as fast as Python's own."""
+        """An operand of arithmetic. A number combined with an array is written as a constant of the
+        array's dtype, which takes NumPy half the time of a Python number."""
         kind = type(x)
         if kind is Var and x.constant is None:
             return self.variable(x)
@@ -285,7 +285,7 @@ class Text:
         return self.value(x)
 
     def number(self, x: Any, dtype: Any) -> str:
-        """The name of a number as an array of no dimensions."""
+        """The name of a number as an array without dimensions."""
         key = ("number", repr(float(x)), dtype)
         if key not in self._called:
             name = NUMBERS.get(repr(float(x)), "c")
@@ -293,7 +293,7 @@ class Text:
         return self._called[key]
 
     def named(self, wanted: str, x: Any) -> str:
-        """A name for an object of the program: the same one for the same object."""
+        """The name of an object that the program uses."""
         key = x if isinstance(x, (_Shared, _Copying)) else id(x)
         if key in self._called:
             return self._called[key]
@@ -307,8 +307,8 @@ class Text:
 
 
 class TileText(Text):
-    """The body of a function that does some lines to blocks of arrays, and writes its results into
-    blocks of others."""
+    """The body of a function that runs lines on blocks of arrays, and writes its results to blocks
+    of other arrays."""
 
     def __init__(self, outer: Text, tile: Tile) -> None:
         self.program = tile.program
@@ -364,7 +364,7 @@ def indented(lines: list[str]) -> list[str]:
 
 
 class _Shared:
-    """A function of one array, done by several threads."""
+    """A function of one array, run by several threads."""
 
     def __init__(self, function: Callable[[Any], Any]) -> None:
         self.function = function
@@ -380,17 +380,17 @@ class _Shared:
 
 
 class _Copying:
-    """A kernel that overwrites arguments, as one that gives new values for them."""
+    """A kernel that overwrites arguments, as a function that returns new arrays instead."""
 
     def __init__(self, function: Callable[..., Any], writes: tuple[int, ...]) -> None:
         self.function, self.writes = function, writes
 
     def __call__(self, *args: Any, **options: Any) -> Any:
-        given = list(args)
+        copies = list(args)
         for position in self.writes:
-            given[position] = arrays.writable(arrays.copy(given[position]))
-        returned = self.function(*given, **options) or ()
-        return (*[given[position] for position in self.writes], *returned)
+            copies[position] = arrays.writable(arrays.copy(copies[position]))
+        returned = self.function(*copies, **options) or ()
+        return (*[copies[position] for position in self.writes], *returned)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, _Copying) and other.function is self.function
@@ -437,14 +437,14 @@ def _is_large(var: Var) -> bool:
 
 
 def _is_operator(operation: Any) -> bool:
-    found = _operators.get(operation)
-    if found is None:
+    result = _operators.get(operation)
+    if result is None:
         function = operation.forward
         module = getattr(function, "__module__", None)
-        found = module in ("_operator", "operator") or programs.name_of(function) is not None
+        result = module in ("_operator", "operator") or programs.name_of(function) is not None
         if isinstance(operation, Operation):
-            _operators[operation] = found
-    return found
+            _operators[operation] = result
+    return result
 
 
 _operators: dict[Operation, bool] = {}

@@ -1,21 +1,21 @@
-"""A program: the operations that a function ran when it was traced, in straight lines.
+"""A program: the operations that a function called while it was traced, as straight-line code.
 
-This is all that passes, printers and backends know of a function:
+Passes, printers and backends know only this about a function:
 
-- ``Program.inputs``: variables that the caller gives values for;
+- ``Program.inputs``: variables whose values the caller passes;
 - ``Program.lines``: calls of operations, in order. A variable is assigned once, before it is used;
-- ``Program.outputs``: variables whose values the program gives back.
+- ``Program.outputs``: variables whose values the program returns.
 
-A line calls an entry of the operation table or a ``Kernel``, which is what the table has no entry
-for: a fused derivative, a draw of random numbers, a write. Its arguments and options are variables,
-Python values, and lists and tuples of these. Values are arrays or, with no dimensions, scalars;
-they are never changed: what a program writes in place is a new variable, made by ``PUT`` or by a
-kernel with ``writes``, and whoever runs the program may do it in the memory of the old one where
-nobody reads that any more (``_buffers.py``).
+A line calls an operation of the table or a ``Kernel``, a function without an entry in the table: a
+fused derivative, a draw of random numbers, a write. Its arguments and options are variables, Python
+values, and lists and tuples of these. Values are arrays or, without dimensions, scalars. They never
+change: the result of an in-place write is a new variable, computed by ``PUT`` or by a kernel with
+``writes``. A backend may use the memory of the old variable for it if that is not read again
+(``_buffers.py``).
 
-A backend walks the lines and has an entry for each operation by ``line.operation.name``. Composites
-have a ``definition``, and a program traced with ``whole=False`` has only those left that the
-backend asked for by name.
+A backend has an entry for each operation by ``line.operation.name``. Composites have a
+``definition``; a program traced with ``whole=False`` contains only those that the backend asked for
+by name.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ from retrograd.ops._operation import Operation
 
 
 class Var:
-    """A value of a program: its name, its shape and dtype, and how it lies in memory.
+    """A variable of a program: its name, shape, dtype and memory layout.
 
-    The name is the user's word for it, which several may have, or ``t`` and a number. ``root`` is
-    the variable whose memory it shows, which is itself unless it is a view. A constant has its
-    value in ``constant``; for all others that is None.
+    The name is the one in the user's code, which several variables may share, or ``t`` and a
+    number. ``root`` is the variable whose memory a view refers to, and else the variable itself.
+    ``constant`` is the value of a constant, and else None.
     """
 
     __slots__ = ("constant", "dtype", "name", "nbytes", "root", "shape", "strides")
@@ -52,7 +52,7 @@ class Var:
 
 
 def in_rows(x: Var) -> bool:
-    """Whether a variable lies row by row in memory."""
+    """Whether a variable is contiguous."""
     step = x.dtype.itemsize
     for size, stride in zip(reversed(x.shape), reversed(x.strides), strict=True):
         if size != 1 and stride != step:
@@ -64,14 +64,14 @@ def in_rows(x: Var) -> bool:
 class Kernel:
     """A function of arrays that a line calls and that is not an operation of the table.
 
-    ``writes``: positions of arguments that the function overwrites. The line then gives a new
-    variable for each of these, in this order, and after them one for each array that the function
-    returns, in a tuple, if it returns any.
+    ``writes``: positions of arguments that the function overwrites. The line then has an output for
+    each of these, in this order, followed by one for each array in the tuple that the function may
+    return.
     """
 
     __slots__ = ("definition", "forward", "heavy", "name", "random", "view", "writes")
 
-    batch = None  # as an operation of the table has it
+    batch = None  # like an operation of the table
 
     def __init__(
         self, name: str, forward: Callable[..., Any], writes: tuple[int, ...] = (),
@@ -85,7 +85,7 @@ class Kernel:
         self.definition = None
 
     def compute(self, args: Sequence[Any], options: dict[str, Any]) -> Any:
-        """As an operation of the table: the forward."""
+        """Call the function; like ``Operation.compute``."""
         return self.forward(*args, **options)
 
     def __repr__(self) -> str:
@@ -93,8 +93,8 @@ class Kernel:
 
 
 class Step:
-    """One view taken of the one before: the view operation, its options, and which of its outputs.
-    Steps lead from a whole memory to the part of it that ``PUT`` writes."""
+    """A view operation, its options, and the index of its output. Steps lead from a whole memory to
+    the part of it that ``PUT`` writes."""
 
     __slots__ = ("number", "operation", "options")
 
@@ -105,10 +105,10 @@ class Step:
 
     def __call__(self, x: Any) -> Any:
         if type(x) in arrays.RAW_CLASSES:
-            found = self.operation.forward(x, **self.options)
+            result = self.operation.forward(x, **self.options)
         else:  # a value on a device
-            found = self.operation(x, **self.options)
-        return found if self.number is None else found[self.number]
+            result = self.operation(x, **self.options)
+        return result if self.number is None else result[self.number]
 
     def __repr__(self) -> str:
         named = "".join(f", {name}={value!r}" for name, value in self.options.items())
@@ -116,12 +116,12 @@ class Step:
         return f"{self.operation.name}(_{named}){part}"
 
 
-# ``put(base, value, views=steps)``: the base, with the value written over the part that the steps
-# lead to, broadcast and cast to it.
+# ``put(base, value, views=steps)``: the base, with the value, broadcast and cast, written to the
+# part that the steps lead to.
 PUT = Kernel("put", arrays.programs.put_into, writes=(0,))
-# ``in_layout_of(x, like)``: a copy of ``x`` that lies in memory as ``like`` does, as gradients do.
+# ``in_layout_of(x, like)``: a copy of ``x`` with the memory layout of ``like``, used for gradients.
 IN_LAYOUT = Kernel("in_layout_of", arrays.programs.in_layout_of)
-# ``in_rows(x)``: a copy of ``x`` that lies row by row in memory, as results of control flow do.
+# ``in_rows(x)``: a contiguous copy of ``x``, used for results of control flow.
 IN_ROWS = Kernel("in_rows", arrays.programs.in_rows)
 
 
@@ -139,13 +139,13 @@ class Line:
     ) -> None:  # fmt: skip
         self.outputs = outputs
         self.operation = operation
-        self.several = several  # whether the operation gives a tuple
+        self.several = several  # whether the operation returns a tuple
         self.place = place  # in the user's code
-        self.backward = backward  # whether a backward pass did it
+        self.backward = backward  # whether a backward pass called it
         # The positions of arguments that the operation overwrites.
         self.writes: tuple[int, ...] = operation.writes if isinstance(operation, Kernel) else ()
-        # Whether it does more than give its outputs, so that it may not be left out. An empty
-        # tuple, as of ``x.unbind()``, is an output too.
+        # Whether it does more than compute its outputs, so that it must not be removed. An empty
+        # tuple, such as that of ``x.unbind()``, is also an output.
         self.effects = bool(operation.random) or operation.batch == "random overwrite" or not (
             outputs or several
         )  # fmt: skip
@@ -155,7 +155,7 @@ class Line:
         """Use other arguments and options."""
         self.args = args
         self.options = options
-        self.inputs: list[Var] = []  # the variables that the line uses, as often as it does
+        self.inputs: list[Var] = []  # the variables that the line uses, with repetitions
         for x in (*args, *options.values()) if options else args:
             if type(x) is Var:
                 self.inputs.append(x)
@@ -173,14 +173,14 @@ class Line:
         return bool(self.operation.random) or self.operation.batch == "random overwrite"
 
     def replaced(self, new: Callable[[Var], Any]) -> None:
-        """Put other values in place of the variables that the line uses."""
+        """Replace the variables that the line uses by other values."""
         self.take(
             tuple([mapped(x, new) for x in self.args]),
             {name: mapped(x, new) for name, x in self.options.items()},
         )
 
     def rename(self, new: dict[Var, Var]) -> None:
-        """Use other variables in place of some."""
+        """Replace some variables by others."""
         if new and not new.keys().isdisjoint(self.inputs):
             self.replaced(lambda v: new.get(v, v))
 
@@ -188,10 +188,10 @@ class Line:
 class Program:
     """Lines of operations between inputs and outputs.
 
-    ``updates`` says which inputs are state: what each is to hold afterwards, which is an output,
-    too. Whoever runs the program may write it into the memory of the input. ``gradients`` says
-    which outputs are gradients of which inputs. ``folded`` are the variables that have become
-    constants, and the roots that they had.
+    ``updates`` are pairs of an input that is state and the output that is its new contents. A
+    backend may write it into the memory of the input. ``gradients`` are pairs of an input and the
+    output that is its gradient. ``folded`` maps variables that have become constants to their
+    former roots.
     """
 
     __slots__ = ("folded", "gradients", "inputs", "lines", "name", "outputs", "updates")
@@ -210,11 +210,11 @@ class Program:
 
     def constants(self) -> list[Var]:
         """The constants that lines and outputs refer to, in order of their first use."""
-        found: dict[Var, None] = {}
+        constants: dict[Var, None] = {}
         for line in self.lines:
-            found.update((v, None) for v in line.inputs if v.constant is not None)
-        found.update((v, None) for v in self.outputs if v.constant is not None)
-        return list(found)
+            constants.update((v, None) for v in line.inputs if v.constant is not None)
+        constants.update((v, None) for v in self.outputs if v.constant is not None)
+        return list(constants)
 
     def run(self, *values: Any) -> tuple[Any, ...]:
         """Runs the program line by line and returns its outputs. This is the reference semantics:
@@ -229,14 +229,14 @@ class Program:
             for position in line.writes:
                 args[position] = arrays.writable(arrays.copy(args[position]))
             options = {name: mapped(x, value) for name, x in line.options.items()}
-            found = line.operation.forward(*args, **options)
+            results = line.operation.forward(*args, **options)
             if not line.outputs:
                 continue
             if line.writes:
-                found = [*[args[position] for position in line.writes], *(found or ())]
+                results = [*[args[position] for position in line.writes], *(results or ())]
             elif not line.several:
-                found = [found]
-            known.update(zip(line.outputs, found, strict=True))
+                results = [results]
+            known.update(zip(line.outputs, results, strict=True))
         return tuple([value(v) for v in self.outputs])
 
     def __str__(self) -> str:
@@ -258,7 +258,7 @@ def variables(x: Any) -> Iterator[Var]:
 
 
 def mapped(x: Any, new: Callable[[Var], Any]) -> Any:
-    """An argument or an option with other values in place of its variables."""
+    """An argument or an option with its variables replaced by other values."""
     if isinstance(x, Var):
         return new(x)
     if type(x) in (list, tuple):

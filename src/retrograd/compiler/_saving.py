@@ -1,4 +1,4 @@
-"""Programs as modules: text that runs by itself, on NumPy alone where that is enough."""
+"""Programs as Python modules, which need only NumPy where possible."""
 
 from __future__ import annotations
 
@@ -42,34 +42,34 @@ def module_text(program: Program) -> str:
 
 
 def _imported(name: str, x: Any) -> str:
-    """The line that makes a function known under its name."""
+    """The line that imports a function under a name."""
     for operation in TABLE.values():
         if operation.forward is x:
-            found = _by_path(x)
-            return _import(name, *found) if found else _kernel(name, operation.name)
-    found = _by_path(x)
-    if found is None:
+            path = _by_path(x)
+            return _import(name, *path) if path else _kernel(name, operation.name)
+    path = _by_path(x)
+    if path is None:
         raise NotImplementedError(
             f"the program calls {name}(), which needs objects of this process (an optimizer, a "
             "generator of random numbers, statistics of a module) and cannot be saved"
         )
-    return _import(name, *found)
+    return _import(name, *path)
 
 
 def _by_path(x: Any) -> tuple[str, str] | None:
-    """The module and the name that a function can be imported by."""
+    """The module and the name from which a function can be imported, or None."""
     module, name = getattr(x, "__module__", None), getattr(x, "__qualname__", None)
     if not module or not name or "." in name or "<" in name:
         return None
     try:
-        found = getattr(importlib.import_module(module), name, None)
+        attribute = getattr(importlib.import_module(module), name, None)
     except ImportError:
         return None
-    return (module, name) if found is x and module in sys.modules else None
+    return (module, name) if attribute is x and module in sys.modules else None
 
 
-def _import(name: str, module: str, found: str) -> str:
-    return f"from {module} import {found}" + ("" if found == name else f" as {name}")
+def _import(name: str, module: str, original: str) -> str:
+    return f"from {module} import {original}" + ("" if original == name else f" as {name}")
 
 
 def _kernel(name: str, operation: str) -> str:

@@ -1,8 +1,8 @@
-"""Which lines of a program are statements, and which are written inside of the one line that uses
+"""Which lines of a program are separate statements, and which are nested in the only line that uses
 them: ``t = g - g * (h * h)`` for three lines.
 
-What is computed inside of an expression is freed as soon as it is used, so the next line finds its
-memory in the cache: on small arrays that is worth a third of the time of an operation.
+An intermediate result of an expression is freed as soon as it is used, so the next line reuses its
+memory while it is in the cache. On small arrays this saves a third of the time of an operation.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ from retrograd.compiler._control_lines import Branch
 from retrograd.compiler._program import Line, Program, Var
 
 MOST_OPERATIONS = 5  # in one statement
-MOST_NESTED = 10  # lines inside of each other, views included: a reader can follow no more
-# Bytes from which on it pays to name memory for a result, and to free it early: below, NumPy keeps
-# freed memory at hand itself, and a keyword takes longer to read than that.
+MOST_NESTED = 10  # nested lines, including views, so that expressions stay readable
+# From this many bytes on, it is worth while to pass ``out=`` and to free memory early. NumPy itself
+# reuses smaller pieces of memory, in less time than a keyword argument takes.
 WORTHWHILE = 1 << 15
 line_number = functools.lru_cache(maxsize=4096)(_source.line_number)
 
 
 def is_temporary(var: Var) -> bool:
-    """Whether a variable has no name that the user gave."""
+    """Whether a variable has no name in the user's code."""
     return var.name[:1] == "t" and var.name[1:].isdecimal()
 
 
@@ -33,9 +33,9 @@ class Statements:
 
     def __init__(self, program: Program, lines: Sequence[Line]) -> None:
         self.nested: dict[Var, Line] = {}
-        # The variables that a line names: those of the lines inside of it, too.
+        # The variables that a statement names, including those of nested lines.
         self.inputs: dict[Line, list[Var]] = {}
-        sizes: dict[Line, tuple[int, int]] = {}  # operations, and lines inside of each other
+        sizes: dict[Line, tuple[int, int]] = {}  # operations, and the depth of nesting
         uses = Counter([v for line in lines for v in line.inputs])
         uses.update(program.outputs)
         runs = runs_of(lines)
@@ -43,7 +43,7 @@ class Statements:
         for line in lines:
             size, depth = (0 if line.operation.view else 1), 1
             outermost = self.inputs[line] = line.inputs
-            if line.several:  # it names all of them, and maybe several times
+            if line.several:  # its text names its arguments, maybe several times
                 first = line.args[:1] if isinstance(line.operation, Branch) else ()
                 outermost = [v for v in first if isinstance(v, Var)]
             for v in outermost:
@@ -71,8 +71,8 @@ class Statements:
 
 
 def nests(line: Line) -> bool:
-    """Whether a line with one output may be written inside of one that comes from the same line of
-    the user's."""
+    """Whether a line with one output may be nested in another one from the same line of the user's
+    code."""
     if line.several or line.effects or line.writes:
         return False
     result = line.outputs[0]
@@ -80,22 +80,22 @@ def nests(line: Line) -> bool:
 
 
 def runs_of(lines: Iterable[Line]) -> dict[Line, int]:
-    """Lines by number: the same one for lines that follow each other and come from one run of a
-    line of the user's. (Views do not count, since they take no time.)"""
+    """A number for each line: the same for consecutive lines that come from one execution of a line
+    of the user's code. (Views are ignored, because they take no time.)"""
     results: dict[Line, int] = {}
-    number, place, backward = 0, None, None
+    number, previous, backward = 0, None, None
     before: _source.Place = (None, 0)
     for line in lines:
         if not line.operation.view:
             code, offset = line.place
             if code is not before[0] or offset != before[1] or line.backward is not backward:
                 backward = line.backward
-                here = (code, code and line_number(code, offset), backward)
-                # In a loop a line comes again: from its first instruction on, or from its last if
-                # backward.
+                current = (code, code and line_number(code, offset), backward)
+                # A line that a loop repeats starts again at its first instruction, or at its last
+                # in the backward pass.
                 again = offset > before[1] if backward else offset < before[1]
-                if here != place or again:
-                    number, place = number + 1, here
+                if current != previous or again:
+                    number, previous = number + 1, current
                 before = line.place
         results[line] = number
     return results

@@ -1,5 +1,5 @@
-"""Templates: how to put together what a function gave and changed, from what a run of its program
-gives and from the tensors that are known."""
+"""Templates: how to construct the results and side effects of a function from the outputs of its
+program and from known tensors."""
 
 from __future__ import annotations
 
@@ -11,24 +11,24 @@ from retrograd.compiler._watching import Held
 
 
 class Known(Record):
-    """A tensor that the function was given or can see, by its number."""
+    """A tensor among the arguments of the function or visible to it, by its number."""
 
     number: int
 
 
 class Part(Record):
-    """A tensor in the memory of another: of a known one, or of a result."""
+    """A view of another tensor: of a known one, or of a result."""
 
     of: Any  # Known or New
     steps: tuple[Any, ...]
 
 
 class New(Record):
-    """A new tensor: which output of the program it holds, and whether it has a history."""
+    """A new tensor: the output of the program that it holds, and whether it has a history."""
 
     output: int
     recorded: bool = False
-    requires_grad: bool = False  # a leaf that does
+    requires_grad: bool = False  # whether it is a leaf that requires grad
 
 
 class Fixed(Record):
@@ -38,7 +38,8 @@ class Fixed(Record):
 
 
 class Same(Record):
-    """A container that the function was given or can see, by its name in the comparing function."""
+    """A container among the arguments of the function or visible to it, by its name in the guard
+    function."""
 
     local: str
 
@@ -51,14 +52,14 @@ class Nest(Record):
 
 
 class Change(Record):
-    """An entry of a container that is set: ``key`` is None for a cell and for ``.grad``."""
+    """A change of an entry of a container. ``key`` is None for a cell and for ``.grad``."""
 
     held: Held
     key: Any
     template: Any  # or REMOVED
 
     def alone(self) -> Change:
-        """The same without what the container was and held."""
+        """The same without references to the container and its contents."""
         return self.replaced(held=Held(self.held.kind, None, None, self.held.local))
 
 
@@ -66,10 +67,10 @@ REMOVED = object()
 
 
 class Pull(Record):
-    """How gradients of recorded results are computed: by a second program."""
+    """The program that computes gradients of the results that have a history."""
 
     program: Program | None  # None if they cannot be
     saved: list[Var]  # its inputs, before the gradients
-    variables: list[int]  # the known tensors that it gives gradients for
-    outputs: list[bool]  # for each of these, whether there is one
-    error: str = ""  # why there is no program: the graph has been freed, say
+    variables: list[int]  # the known tensors whose gradients it computes
+    outputs: list[bool]  # for each of these, whether there is a gradient
+    error: str = ""  # why there is no program, for example because the graph was freed

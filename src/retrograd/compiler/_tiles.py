@@ -1,16 +1,14 @@
-"""Tiles: lines that work element by element on large arrays, done together on one block of rows
-after the other.
+"""Tiles: elementwise lines on large arrays, which run together on one block of rows after another.
 
-Line by line, each operation takes its operands through memory. On a block that fits the cache they
-stay there from the first line to the last, and blocks are shared by several threads. Elements are
-computed as they were, so that results are the same to the bit.
+Line by line, each operation reads its operands from memory. A block that fits into the cache stays
+there from the first line to the last, and the blocks are divided among several threads. The
+computation of each element is unchanged, so results are bitwise equal.
 
-What an activation and its gradient have in common is computed once in a tile (``shared_steps``).
+Common parts of an activation and its gradient are computed once in a tile (``shared_steps``).
 
-``with_tiles`` puts one line in place of each group of such lines. Its operation is a ``Tile``,
-which holds them as a program of its own. Operands of the shape of the results, or with one element
-for each row, are cut into blocks; a row that is the same for all, and numbers, are used as they
-are.
+``with_tiles`` replaces each group of such lines by one line. Its operation is a ``Tile``, which
+contains them as a program. Operands with the shape of the results, or with one element for each
+row, are cut into blocks. A row that is the same for all, and numbers, are used as they are.
 """
 
 from __future__ import annotations
@@ -26,8 +24,8 @@ from retrograd.ops._operation import Operation
 
 LARGE = 1 << 18  # elements of a result
 FEWEST_ROWS = 16
-# Kernels that compute an element from those in the same place, whatever else there is. (So do
-# NumPy's own functions.)
+# Kernels that compute each element from the operands' elements at the same position, as NumPy's
+# ufuncs do.
 BY_ELEMENT = frozenset({
     "clamp", "gelu", "gelu_backward", "pow_scalar", "reciprocal", "relu", "rsqrt", "rsub", "sgn",
     "sigmoid", "silu", "silu_backward", "threshold_backward", "where", "zeros_like",
@@ -35,7 +33,7 @@ BY_ELEMENT = frozenset({
 
 
 class Tile(Kernel):
-    """Some lines as one operation, whose arguments are those of the program that they form."""
+    """Some lines as one operation, whose arguments are the inputs of their program."""
 
     __slots__ = ("blocks", "program", "shape")
 
@@ -43,11 +41,11 @@ class Tile(Kernel):
         super().__init__("tile", program.run)
         self.program = program
         self.blocks = blocks  # the arguments that are cut into blocks
-        self.shape = shape  # rows and their width, or the count of elements
+        self.shape = shape  # the number of rows and their length, or the number of elements
 
 
 def with_tiles(program: Program) -> Program:
-    """Put tiles in place of lines that can be done block by block."""
+    """Replace lines that can run block by block by tiles."""
     # A byte is the smallest element.
     if not any([v.nbytes >= LARGE for line in program.lines for v in line.outputs]):
         return program
@@ -61,8 +59,8 @@ def with_tiles(program: Program) -> Program:
 
 
 def fuse_cross_entropy(program: Program) -> None:
-    """Put one line in place of the gradients of ``nll_loss`` and of the ``log_softmax`` of a large
-    matrix before it: the gradient between them is zero but for one element of each row."""
+    """Fuse the gradients of ``nll_loss`` and of the ``log_softmax`` of a large matrix to one line:
+    the gradient between them is zero except for one element of each row."""
     users = Counter(v for line in program.lines for v in dict.fromkeys(line.inputs))
     users.update(program.outputs)
     made_by = {v: line for line in program.lines for v in line.outputs}
@@ -87,9 +85,8 @@ def fuse_cross_entropy(program: Program) -> None:
 
 
 def shared_steps(group: list[Line]) -> list[Line]:
-    """Lines in which an activation and its gradient at the same operand, in single precision,
-    compute what they have in common once. Each does the steps that its kernel does, so that
-    results are the same to the bit."""
+    """Lines in which an activation and its gradient for the same float32 operand share common
+    steps. Each computes the steps of its kernel, so results are bitwise equal."""
     operands: dict[tuple[str, Var], set[str]] = {}
     for line in group:
         name = line.operation.name
@@ -129,7 +126,7 @@ def _is_exact(line: Line) -> bool:
 
 @functools.cache
 def _shared(activation: str) -> tuple[Kernel, Kernel]:
-    """What an activation divides its operand by, and its gradient from that."""
+    """The kernels of the divisor in an activation, and of the gradient, given the divisor."""
     names = (f"{activation}_divisor", f"{activation}_backward_of")
     divisor, gradient = [Kernel(name, getattr(arrays.networks, name)) for name in names]
     return divisor, gradient
@@ -140,8 +137,8 @@ TAKE_OUT = frozenset({f"{name}_backward_of" for name in SHARED})  # kernels that
 
 
 class Grouping:
-    """Collects lines of a program for the next tile. Lines that do not depend on them go before the
-    tile, dependent ones after it."""
+    """Collects lines of a program for the next tile. Other lines go before the tile, or after it if
+    they depend on it."""
 
     def __init__(self, program: Program) -> None:
         self.lines: list[Line] = []
@@ -153,7 +150,7 @@ class Grouping:
         self.group: list[Line] = []
         self.inside: set[Var] = set()  # results of the group
         self.later: list[Line] = []
-        self.after: set[Var] = set()  # results of what comes after the group
+        self.after: set[Var] = set()  # results of lines after the group
 
     def take(self, line: Line) -> None:
         inputs = line.inputs
@@ -175,7 +172,7 @@ class Grouping:
             self.after.update(line.outputs)
 
     def close(self) -> None:
-        """End a group, and go on after it."""
+        """End a group."""
         group = self.group
         self.lines += [self.tile(group)] if len(group) > 1 else group
         self.lines += self.later
@@ -184,8 +181,8 @@ class Grouping:
 
     def tile(self, group: list[Line]) -> Line:
         """The line that replaces a group."""
-        made = {v for line in group for v in line.outputs}
-        given = list(dict.fromkeys(v for line in group for v in line.inputs if v not in made))
+        results = {v for line in group for v in line.outputs}
+        inputs = list(dict.fromkeys(v for line in group for v in line.inputs if v not in results))
         lines = set(group)
         outputs = [
             v
@@ -195,12 +192,12 @@ class Grouping:
         ]
         like = group[0].outputs[0]
         rows = math.prod(like.shape[:-1])
-        blocks = [v for v in given if v.shape == like.shape or is_column(v, like)]
-        flat = all(v.shape == like.shape or not v.shape for v in given)
+        blocks = [v for v in inputs if v.shape == like.shape or is_column(v, like)]
+        flat = all(v.shape == like.shape or not v.shape for v in inputs)
         shape = (math.prod(like.shape),) if flat else (rows, like.shape[-1])
-        operation = Tile(Program("tile", given, shared_steps(group), outputs), blocks, shape)
+        operation = Tile(Program("tile", inputs, shared_steps(group), outputs), blocks, shape)
         first = group[0]
-        return Line(tuple(outputs), operation, tuple(given), {}, True, (None, 0), first.backward)
+        return Line(tuple(outputs), operation, tuple(inputs), {}, True, (None, 0), first.backward)
 
 
 def fits_tile(line: Line) -> bool:
