@@ -1,7 +1,7 @@
 """Compiles functions and their derivatives to straight-line programs."""
 
 from retrograd.compiler._compiled import CannotCompile, Compiled, compile, kernel
-from retrograd.compiler._compiled import Quiet as Quiet  # for functions that the library calls
+from retrograd.compiler._compiled import Quiet as Quiet  # for functions of the library
 from retrograd.compiler._controls import (
     allow_in_graph,
     assume_constant_result,

@@ -1,6 +1,6 @@
-"""What gives another answer at each call, though no object that a function can see has changed:
-clocks, and random numbers that are not ours. And what does more than give an answer: prints it, or
-writes it to a file."""
+"""Calls that a program cannot repeat. Some return other results each time although no object
+visible to the function has changed: clocks, and random numbers of other libraries. Others have
+effects: they print, or write to a file."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from typing import Any
 
 from retrograd import arrays
 
-# By module, and by class: the names that ask for such an answer.
-_ASKED = {
+# By module, the names of functions and methods whose results change.
+_CHANGING = {
     "time": frozenset({
         "time", "time_ns", "perf_counter", "perf_counter_ns", "monotonic", "monotonic_ns",
         "process_time", "process_time_ns", "thread_time", "thread_time_ns", "localtime", "gmtime",
@@ -30,24 +30,24 @@ _ASKED = {
 
 
 def asked_for(value: Any, names: Collection[str]) -> str | None:
-    """``time.time()``, if code that uses some names can ask a module, a class or a function for
-    something that changes; None if not."""
+    """A call such as ``time.time()`` whose result changes, if code that uses some names can make it
+    on a module, class or function; otherwise None."""
     if isinstance(value, types.ModuleType):
         name = value.__name__
-        found = _ASKED.get(name, frozenset()).intersection(names)
-        return f"{name}.{min(found)}()" if found else None
+        used = _CHANGING.get(name, frozenset()).intersection(names)
+        return f"{name}.{min(used)}()" if used else None
     home = getattr(value, "__module__", None)
-    known = _ASKED.get(home) if isinstance(home, str) else None
+    known = _CHANGING.get(home) if isinstance(home, str) else None
     if known is None:
         return None
     if isinstance(value, type):
-        found = known.intersection(names)
-        return f"{value.__name__}.{min(found)}()" if found else None
+        used = known.intersection(names)
+        return f"{value.__name__}.{min(used)}()" if used else None
     called = getattr(value, "__name__", None)
     return f"{home}.{called}()" if called in known else None
 
 
-# What user code may use if all it does is to compute. All else may have effects.
+# Builtins and modules without effects. All others may have effects.
 _PURE_BUILTINS = frozenset({
     "Ellipsis", "NotImplemented", "__build_class__", "__debug__", "abs", "all", "any", "bool",
     "bytes", "callable", "classmethod", "complex", "dict", "divmod", "enumerate", "filter", "float",
@@ -62,7 +62,8 @@ _PURE_MODULES = frozenset({
 
 
 def effect_in(names: Any, namespace: dict[str, Any]) -> str | None:
-    """A builtin function or a module that some code uses, and that may do more than compute."""
+    """The name of a builtin function or a module that some code uses and that may have effects;
+    None if there is none."""
     for name in sorted(names.globals):
         if name in namespace or not hasattr(builtins, name) or name in _PURE_BUILTINS:
             continue
@@ -78,8 +79,8 @@ def effect_in(names: Any, namespace: dict[str, Any]) -> str | None:
 
 
 def computes_only(x: Any) -> bool:
-    """Whether a function, or an object, of another library than ours cannot have effects; what is
-    neither of another library nor built in is looked into elsewhere."""
+    """Whether a function or an object of another library cannot have effects. The code of users and
+    of this library is searched elsewhere."""
     if isinstance(x, types.ModuleType):
         return _is_pure(x.__name__)
     if isinstance(x, (types.BuiltinFunctionType, types.MethodWrapperType)):
@@ -101,8 +102,8 @@ def _is_pure(module: str) -> bool:
 
 
 class RandomState:
-    """The state of random numbers that are not ours, to be compared with that of later on: of
-    Python's module, and of NumPy's generators."""
+    """The states of other random generators, to be compared with their states later: of Python's
+    ``random`` module, and of NumPy's generators."""
 
     def __init__(self, generators: Iterable[Any]) -> None:
         self.generators = list(generators)
@@ -110,7 +111,7 @@ class RandomState:
         self.numpy = arrays.programs.random_states(self.generators)
 
     def drawn_from(self) -> str | None:
-        """Whose numbers have been drawn since."""
+        """The source from which numbers have been drawn since, or None."""
         if random.getstate() != self.python:
             return "Python's random module"
         if arrays.programs.random_states(self.generators) != self.numpy:

@@ -30,15 +30,15 @@ from retrograd.compiler._tracing import TraceLevel
 from retrograd.compiler._watching import Watch, watch
 from retrograd.ops._operation import TABLE
 
-# What a program for a device may move to be verified, which is done by running it on the CPU.
+# A program for a device is verified by running it on the CPU, unless it moves more bytes than this.
 MOST_BYTES = 1 << 33
-MOST_PROGRAMS = 16  # for one function, before new arguments are met eagerly
+MOST_PROGRAMS = 16  # for one function; beyond that, it runs eagerly
 # While a function is traced, the tensors that it can see hold traced values.
 _tracing = threading.RLock()
 
 
 def kernel(name: str) -> Any:
-    """The function of arrays that an operation of the table computes by, for saved programs.
+    """The function of arrays that implements an operation. Saved programs use it.
 
     >>> from retrograd.compiler import kernel
     >>> kernel("neg")(2)
@@ -52,17 +52,18 @@ def kernel(name: str) -> Any:
     return TABLE[name].forward
 
 
-class CannotCompile(RuntimeError):  # noqa: N818 - it says what is the matter
+class CannotCompile(RuntimeError):  # noqa: N818 - reads as a statement
     """A function cannot be compiled, for example because it branches on values."""
 
 
 class Compiled:
     """A compiled function.
 
-    Calling it is calling the function. ``source`` is the program that ran last, as Python.
+    A call has the same effect as a call of the function. ``source`` is the program that ran last,
+    as Python code.
     """
 
-    quiet = False  # whether it is the library that wants a program, and not the user
+    quiet = False  # whether the library compiles the function, without being asked by the user
 
     def __init__(
         self, function: Callable[..., Any], fullgraph: bool, limit: int, backend: str = "numpy"
@@ -86,7 +87,7 @@ class Compiled:
         ):  # fmt: skip
             profiled = getattr(modes.observer, "compiled", None)
             if profiled is not None and self.eager_because is None:
-                return profiled(self, args, named)  # which calls this with less that watches
+                return profiled(self, args, named)  # which calls this again without the observer
             return self.function(*args, **named)
         last = self.last
         if last is not None:
@@ -100,7 +101,7 @@ class Compiled:
         with _tracing:
             return self._trace(args, named)
 
-    def __reduce__(self) -> Any:  # a copy of what it compiles has programs of its own
+    def __reduce__(self) -> Any:  # a copy has its own programs
         return Compiled, (self.function, self.fullgraph, self.limit, self.backend)
 
     def __get__(self, instance: Any, owner: Any = None) -> Any:
@@ -125,7 +126,7 @@ class Compiled:
 
     @property
     def cost(self) -> Cost:
-        """Operations, bytes moved and memory of the program, and of an eager call beside them."""
+        """Operations, bytes moved and memory of the program, compared with an eager call."""
         self.program
         assert self.last is not None
         return cost_of(self.last.program, self.last.traced)
@@ -145,7 +146,7 @@ class Compiled:
     # -- tracing -------------------------------------------------------------------------------
 
     def _trace(self, args: tuple[Any, ...], named: dict[str, Any]) -> Any:
-        for entry in self.entries:  # of another thread, which came first
+        for entry in self.entries:  # another thread may have traced the function meanwhile
             if (result := entry.call(args, named)) is not MISSED:
                 return result
         if len(self.entries) >= self.limit:
@@ -190,7 +191,7 @@ class Compiled:
             raise
 
     def _settle_on(self, entry: Entry, trace: Trace) -> None:
-        """Use a program from now on, or none if there is a reason."""
+        """Use a program from now on, unless there is a reason not to."""
         if self.quiet and trace.reason is None and has_effects(entry):
             trace.reason = ("it changes what it can see.", None)
         if trace.reason is not None:
@@ -200,7 +201,7 @@ class Compiled:
             self.entries.append(entry)
 
     def _give_up(self, reason: str, place: Any) -> None:
-        """Run eagerly from now on, and say why; or refuse to."""
+        """Run eagerly from now on, and warn; with ``fullgraph``, raise an error."""
         where = ""
         if place is not None and place[0] is not None:
             code, offset = place
@@ -217,7 +218,7 @@ class Compiled:
 
 
 class Quiet(Compiled):
-    """A function that is compiled only if that is unobservable, except for its speed. A function
+    """A function that is compiled only if that changes nothing but its speed. A function
     with side effects, or one that is called with new shapes or state again and again, runs eagerly,
     without a warning."""
 
@@ -227,8 +228,8 @@ class Quiet(Compiled):
         super().__init__(function, False, 2)
 
     def arrays(self, *args: Any) -> Any:
-        """The raw arrays that the function gives as Tensors, one after the other; MISSED if that
-        takes more than running the latest program."""
+        """The raw arrays of the Tensors that the function returns. MISSED if the latest program
+        does not fit the call."""
         state = modes.frame.states[-1]
         if (
             self.last is None or state.levels or state.interceptors or state.saved_tensor_hooks
@@ -238,15 +239,15 @@ class Quiet(Compiled):
         return self.last.arrays(args)
 
     def fits(self, *args: Any) -> bool:
-        """Whether the latest program is for these arguments and for all that the function sees."""
+        """Whether the latest program fits these arguments and the state visible to the function."""
         return self.last is not None and self.last.fits(args)
 
     def _trace(self, args: tuple[Any, ...], named: dict[str, Any]) -> Any:
-        if others_may_run():  # and use tensors that hold traced values meanwhile
+        if others_may_run():  # other threads might use tensors that hold traced values meanwhile
             return self.function(*args, **named)
         try:
             return super()._trace(args, named)
-        except Exception as error:  # the function's own is raised again
+        except Exception as error:  # an error of the function itself is raised again
             self._give_up(str(error), None)
             return self.function(*args, **named)
 
@@ -257,7 +258,7 @@ class Quiet(Compiled):
 
 
 def others_may_run() -> bool:
-    """Whether there are threads of the user's beside this one. Those of notebooks do not count."""
+    """Whether the user has other threads. Those of notebooks do not count."""
     return any(
         thread is not threading.current_thread()
         and not thread.name.startswith(("retrograd", "IOPub"))
@@ -268,8 +269,8 @@ def others_may_run() -> bool:
 
 @contextlib.contextmanager
 def collector_paused() -> Iterator[None]:
-    """Keep Python's garbage collector from going through a program, of which nothing is garbage,
-    again and again while it grows. What the user's function says about the collector stays."""
+    """Pause Python's garbage collector, which would search a growing program again and again and
+    find no garbage. Settings that the user's function makes are kept."""
     threshold, *others = gc.get_threshold()
     gc.set_threshold(0)
     try:
@@ -361,10 +362,10 @@ def compile(  # noqa: A001 - PyTorch's name
         raise RuntimeError("compile() takes a function or a Module")
     if backend == "xla":
         xla.check_available()
-    found = Compiled(model, fullgraph, MOST_PROGRAMS, "xla" if backend == "xla" else "numpy")
+    compiled = Compiled(model, fullgraph, MOST_PROGRAMS, "xla" if backend == "xla" else "numpy")
     nn = sys.modules.get("retrograd.nn.module")
     if nn is None or not isinstance(model, nn.Module):
-        return found
+        return compiled
     from retrograd.compiler._modules import OptimizedModule
 
-    return OptimizedModule(found)
+    return OptimizedModule(compiled)

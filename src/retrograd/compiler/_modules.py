@@ -9,11 +9,11 @@ from retrograd.nn.module import Module
 
 
 class OptimizedModule(Module):
-    """A module that is another one, ``_orig_mod``, with its calls compiled.
+    """A module whose calls are those of another one, ``_orig_mod``, compiled.
 
-    Its parameters are those of the other module, which it has as its one child, so that optimizers
-    and modules around it find them. Attributes are the other module's, too; of the compiled call it
-    has what a compiled function has: ``source``, ``cost``, ``save``.
+    The other module is its only child, so optimizers and enclosing modules see its parameters.
+    Attributes are also those of the other module, and those of the compiled function: ``source``,
+    ``cost``, ``save``.
     """
 
     _orig_mod: Module
@@ -21,7 +21,7 @@ class OptimizedModule(Module):
     def __init__(self, compiled: Compiled) -> None:
         super().__init__()
         own = self.__dict__
-        own.pop("training")  # the module's own counts
+        own.pop("training")  # that of the other module is used
         own["_compiled"] = compiled
         own["_modules"]["_orig_mod"] = compiled.function
 
@@ -32,7 +32,7 @@ class OptimizedModule(Module):
         own = self.__dict__
         if name in own.get("_modules", ()):
             return own["_modules"][name]
-        if "_compiled" not in own:  # while it is being made
+        if "_compiled" not in own:  # during construction
             raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'")
         module, compiled = self._orig_mod, own["_compiled"]
         of_call = hasattr(compiled, name) and not hasattr(module, name)

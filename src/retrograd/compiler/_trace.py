@@ -1,9 +1,9 @@
 """One traced run of a function: its results, its side effects, and its program.
 
-Arguments and all tensors that the function can see hold traced values while it runs, and their own
-arrays again afterwards. What the run changed is found by comparing with what was there before.
-Results and changes are described by *templates*, which say how to put the same together again from
-what a run of the program gives (``_entry.py``).
+All tensors among the arguments and visible to the function hold traced values while it runs, and
+their arrays again afterwards. Side effects are determined by comparing the state with that before
+the run. Results and side effects are described by *templates*, which define how to construct them
+from the outputs of the program (``_entry.py``).
 """
 
 from __future__ import annotations
@@ -58,16 +58,16 @@ class Trace:
             self.traced.append(traced)
             self.inputs.append(traced.var)
         self._memories = {t.memory: i for i, t in enumerate(self.traced)}
-        self._of_views: set[Memory] = set()  # of which several results are views
+        self._of_views: set[Memory] = set()  # memory of which several results are views
         self.pull: Pull | None = None
         self.begin()
 
     def begin(self) -> None:
         """Start to describe the results and side effects of the run."""
         self.outputs: list[Var] = []
-        self.values: list[Any] = []  # what the run gave for the outputs
+        self.values: list[Any] = []  # the values of the outputs in this run
         self._roots: set[Var] = set()
-        self._places: dict[Memory, tuple[New, Any]] = {}  # templates, and arrays
+        self._bases: dict[Memory, tuple[New, Any]] = {}  # templates, and arrays
         self._viewed: set[Memory] = set()
         self._templates: dict[int, Any] = {}  # of tensors, by id
         # On a device: the bases of views whose base is not a tensor of the run, by output.
@@ -78,14 +78,14 @@ class Trace:
         self.flags: list[tuple[int, bool]] = []  # known tensor, requires_grad
         self.changes: list[Change] = []
         self.result: Any = None  # a template
-        self.shown: dict[str, Any] = {}  # containers from outside that templates name, by name
+        self.shown: dict[str, Any] = {}  # known containers, by their names in templates
         self.recorded: list[tuple[Any, int]] = []  # results with a history, and their outputs
         self._concrete: list[tuple[Any, Any]] = []  # tensors, and the arrays that they get
 
     # -- the run -------------------------------------------------------------------------------
 
     def run(self, args: tuple[Any, ...], named: dict[str, Any]) -> Any:
-        """What the function gives, as an eager call does."""
+        """Call the function. Returns its result, as an eager call does."""
         watch = self.watch
         generators = [default_generator, *watch.generators]
         states = [g.saved() for g in generators]
@@ -106,12 +106,12 @@ class Trace:
             raise
         self.find_reason(foreign.drawn_from(), result)
         if not any([line.draws for line in self.level.lines]):
-            generators = []  # which other threads may be drawing from
+            generators = []  # other threads may be drawing from them
         self._generators = (generators, states, [g.saved() for g in generators])
         return result
 
     def watch_seeds(self, generator: Any) -> None:
-        """Notice if a generator is given another state than by drawing from it: no line does."""
+        """Record if the state of a generator is set, which no line does."""
         thread = threading.get_ident()
 
         def watched(name: str, method: Callable[..., Any]) -> Callable[..., Any]:
@@ -127,7 +127,7 @@ class Trace:
                 vars(generator)[name] = watched(name, getattr(generator, name))
 
     def lift(self) -> None:
-        """Have the tensors hold traced values. What has a history is a leaf for this run."""
+        """Let the tensors hold traced values. Those with a history are leaves during this run."""
         for tensor, traced in zip(self.watch.tensors, self.traced, strict=True):
             is_view = tensor._meta is not None and tensor._is_view()
             traced.has_history = tensor._node is not None or is_view
@@ -138,30 +138,30 @@ class Trace:
                 tensor._node = tensor._meta = None
                 meta_of(tensor).requires_grad = required
 
-    def describe(self, found: Any) -> None:
-        """Note the results, and all that is not as it was."""
-        if flatten(found)[1].leaf_count > 100_000:
+    def describe(self, result: Any) -> None:
+        """Record the results, and all changes of state."""
+        if flatten(result)[1].leaf_count > 100_000:
             self.level.look("results of more than 100,000 parts")
         shared = -1
-        while shared != len(self._of_views):  # once more if views of one memory have been found
+        while shared != len(self._of_views):  # again if several views of one memory were seen
             shared = len(self._of_views)
             self.begin()
-            self.describe_once(found)
+            self.describe_once(result)
         if self.recorded:
             self.differentiate()
 
-    def describe_once(self, found: Any) -> None:
-        for held in self.watch.held:  # gradients lie in memory as their leaves do
+    def describe_once(self, result: Any) -> None:
+        for held in self.watch.held:  # first: gradients get the memory layout of their leaves
             if held.kind == "grad":
                 self.compare_grad(held)
-        self.result = self.template(found, "the result")
+        self.result = self.template(result, "the result")
         for held in self.watch.held:
             self.compare(held)
         for i, tensor in enumerate(self.watch.tensors):
             self.compare_tensor(i, tensor)
 
     def settle(self) -> None:
-        """Put arrays in place of traced values again, and all else as it was."""
+        """Let the tensors hold arrays again, and restore their histories."""
         for tensor, node, meta in self._histories:  # before other threads see the arrays
             tensor._node, tensor._meta = node, meta
         for tensor, array in self._concrete:
@@ -181,7 +181,7 @@ class Trace:
     # -- templates -----------------------------------------------------------------------------
 
     def template(self, x: Any, what: str) -> Any:
-        """How to make the same again."""
+        """The template of a value."""
         if isinstance(x, Tensor) and type(x) not in SPARSE:
             return self.tensor_template(x)
         if type(x) in PLAIN:
@@ -203,7 +203,7 @@ class Trace:
         return Fixed(x)
 
     def nest(self, x: Any, what: str) -> Nest:
-        """How to make a container with the same contents."""
+        """The template of a new container with the same contents."""
         members, shape = taken_apart(x)
         return Nest([self.template(member, what) for member in members], shape)
 
@@ -224,16 +224,16 @@ class Trace:
         if not recorded and known is not None:
             self._concrete.append((x, data.value))
             return Part(Known(known), data.steps)
-        if not recorded and data.memory in self._of_views and data.memory not in self._places:
+        if not recorded and data.memory in self._of_views and data.memory not in self._bases:
             whole = Traced(self.level, data.memory.value, data.memory.var, data.memory)
             var, value = self.owned(whole)
-            self._places[data.memory] = (New(self.output(var, value)), value)
-        place, value = self._places.get(data.memory, (None, None))
-        if place is not None and not recorded:
+            self._bases[data.memory] = (New(self.output(var, value)), value)
+        base, value = self._bases.get(data.memory, (None, None))
+        if base is not None and not recorded:
             for step in data.steps:
                 value = step(value)
             self._concrete.append((x, value))
-            return Part(place, data.steps)
+            return Part(base, data.steps)
         var, value = (data.var, data.value) if known is not None else self.owned(data)
         output = self.output(var, value)
         self.tensors[output] = x
@@ -241,7 +241,7 @@ class Trace:
             self.recorded.append((x, output))
             result = New(output, recorded=True)
             if not data.steps and known is None:  # which a detached tensor may share
-                self._places.setdefault(data.memory, (result, value))
+                self._bases.setdefault(data.memory, (result, value))
             return result
         if data.memory in self._viewed:
             self._of_views.add(data.memory)
@@ -250,16 +250,16 @@ class Trace:
         if data.steps:
             self._viewed.add(data.memory)
         else:
-            self._places[data.memory] = (result, value)
+            self._bases[data.memory] = (result, value)
         return result
 
     def parts(self) -> list[tuple[Any, Part]]:
-        """The tensors of the run that are parts of others, and their templates."""
+        """The new tensors that are views of others, and their templates."""
         pairs = [(x, self._templates.get(id(x))) for x, _ in self._concrete]
         return [(x, template) for x, template in pairs if isinstance(template, Part)]
 
     def owned(self, data: Traced, like: Traced | None = None) -> tuple[Var, Any]:
-        """A variable and an array that nothing else refers to, in the layout of ``like``."""
+        """A variable and an array that no other result refers to, in the layout of ``like``."""
         var, value = data.var, data.value
         fits = like is None or not isinstance(value, arrays.ndarray) or (
             value.strides == like.value.strides
@@ -358,20 +358,20 @@ class Trace:
             self.changes.append(Change(held, None, self.template(grad_now, ".grad")))
             return
         leaf = self.traced[self.watch._numbers[id(tensor)]]
-        place = self._places.get(data.memory)
-        if place is not None or data.memory in self._memories:
+        base = self._bases.get(data.memory)
+        if base is not None or data.memory in self._memories:
             self.changes.append(Change(held, None, self.template(grad_now, ".grad")))
             return
         var, value = self.owned(data, leaf)
         var.name = f"{leaf.var.name}_grad"
-        found = self._templates[id(grad_now)] = New(self.output(var, value))
-        self.tensors[found.output] = grad_now
+        template = self._templates[id(grad_now)] = New(self.output(var, value))
+        self.tensors[template.output] = grad_now
         self._concrete.append((grad_now, value))
-        self._places[data.memory] = (found, value)
-        self.changes.append(Change(held, None, found))
+        self._bases[data.memory] = (template, value)
+        self.changes.append(Change(held, None, template))
 
     def compare_tensor(self, i: int, tensor: Any) -> None:
-        """Note what has become of a tensor: written, given other memory, made to require grad."""
+        """Record changes of a tensor: of its elements, its memory or ``requires_grad``."""
         traced, data = self.traced[i], tensor._data
         if tensor._node is not None:
             raise RuntimeError(
@@ -395,19 +395,19 @@ class Trace:
         level = self.level
         start = len(level.lines)
         numbers = [i for i, x in enumerate(self.watch.tensors) if x.requires_grad]
-        given = []
+        grads = []
         for x, output in self.recorded:
             data = x._data
             one = arrays.zeros(data.shape, data.dtype)
-            given.append(level.given(one, f"g{output}"))
-        level.explains = False  # of an error, the message is kept
+            grads.append(level.given(one, f"g{output}"))
+        level.explains = False  # an error is stored without a location
         try:
             with enable_grad():
-                found = grad(
+                gradients = grad(
                     [x for x, _ in self.recorded], [self.watch.tensors[i] for i in numbers],
-                    [wrap(g) for g in given], allow_unused=True, retain_graph=True,
+                    [wrap(g) for g in grads], allow_unused=True, retain_graph=True,
                 )  # fmt: skip
-        except RuntimeError as error:  # of a graph that is gone, or whose values were overwritten
+        except RuntimeError as error:  # the graph was freed, or saved values were overwritten
             del level.lines[start:]
             self.pull = Pull(None, [], numbers, [], str(error))
             return
@@ -416,26 +416,26 @@ class Trace:
         lines = level.lines[start:]
         del level.lines[start:]
         outputs: list[Var] = []
-        for g in found:
+        for g in gradients:
             if g is not None:
                 outputs.append(g._data.var if isinstance(g._data, Traced)
                                else level.constant_of(g._data))  # fmt: skip
-        made = {v for line in lines for v in line.outputs}
-        given_vars = [g.var for g in given]
+        computed = {v for line in lines for v in line.outputs}
+        grad_vars = [g.var for g in grads]
         used = [v for line in lines for v in line.inputs] + outputs
         saved = list(dict.fromkeys(
-            v for v in used if v not in made and v not in given_vars and v.constant is None
+            v for v in used if v not in computed and v not in grad_vars and v.constant is None
         ))  # fmt: skip
-        program = Program(f"{self.name}_backward", [*saved, *given_vars], lines, outputs)
-        self.pull = Pull(program, saved, numbers, [g is not None for g in found])
+        program = Program(f"{self.name}_backward", [*saved, *grad_vars], lines, outputs)
+        self.pull = Pull(program, saved, numbers, [g is not None for g in gradients])
 
     # -- afterwards ------------------------------------------------------------------------------
 
-    def find_reason(self, drawn_from: str | None, found: Any) -> None:
-        """Why the program cannot be used for other calls, if so."""
+    def find_reason(self, drawn_from: str | None, result: Any) -> None:
+        """Set ``reason`` if the program cannot be used for other calls."""
         level = self.level
         if level.looked is not None:
-            how, place = level.looked
+            how, where = level.looked
             if "random generator" in how:
                 text = f"it changes state that the program depends on: {how}. Do that outside."
             elif how.startswith("a new "):
@@ -451,7 +451,7 @@ class Trace:
                     "torch.where() to select values, torch.cond() to select a branch, or read the "
                     "values outside of the function."
                 )
-            self.reason = (text, place)
+            self.reason = (text, where)
         elif drawn_from is not None:
             self.reason = (
                 f"it draws numbers from {drawn_from}, which differ in each call. Use "
@@ -461,30 +461,30 @@ class Trace:
                                  [i for i, _ in self.writes]):  # fmt: skip
             self.reason = ("it writes to tensors that share memory with others.", None)
         else:
-            self.find_unknown(found)
+            self.find_unknown(result)
 
-    def find_unknown(self, found: Any) -> None:
-        """Look for tensors that came from nowhere that was looked at before, and that something
-        still holds: they are from outside, and may be others in the next call."""
+    def find_unknown(self, result: Any) -> None:
+        """Search for tensors that the guards do not know and that something still refers to. They
+        are from outside, and may be other tensors in the next call."""
         unknown = list({id(x): x for x in self.level.unknown}.values())
         self.level.unknown.clear()
-        if self._holder_of(unknown, found) is None:
+        if self._holder_of(unknown, result) is None:
             return
-        gc.collect()  # it may have been garbage
-        holder = self._holder_of(unknown, found)
+        gc.collect()  # garbage may refer to them
+        holder = self._holder_of(unknown, result)
         if holder is not None:
             self.reason = (
-                "it uses a tensor that is no argument, and neither in its closure, its globals, "
-                f"nor in attributes of objects there, but in a {holder.__name__}. Pass it as an "
+                "it uses a tensor that is not an argument, and not in its closure, its globals or "
+                f"attributes of objects there, but in a {holder.__name__}. Pass it as an "
                 "argument.", None,
             )  # fmt: skip
 
-    def _holder_of(self, unknown: list[Any], found: Any) -> type | None:
-        """The type of something from outside that holds one of some tensors."""
+    def _holder_of(self, unknown: list[Any], result: Any) -> type | None:
+        """The type of an object from outside that refers to one of these tensors, or None."""
         held = [unknown[i] for i in range(len(unknown)) if sys.getrefcount(unknown[i]) > 2]
         if not held:
             return None
-        own = {id(x) for x in (unknown, held, self.tensors, *containers_in(found))}
+        own = {id(x) for x in (unknown, held, self.tensors, *containers_in(result))}
         frozen = gc.get_freeze_count() > 0
         if frozen:  # the collector does not look for referrers among frozen objects
             gc.unfreeze()
@@ -513,19 +513,19 @@ class Trace:
         return Program(self.name, self.inputs, self.level.lines, outputs, updates, gradients)
 
     def verify(self, entry: Any) -> None:
-        """Run the program on the state before the call, and compare with the results of the
-        function: there may have been a side effect that was not traced."""
+        """Run the program on the state before the call, and compare the results with those of the
+        function, which may do something that was not traced."""
         generators, states, after = self._generators
         for g, state in zip(generators, states, strict=False):
             g.restore(state)
         before = [arrays.writable(arrays.copy(self.before[i])) for i in entry.positions]
-        found = entry.meaning(*before)
+        results = entry.meaning(*before)
         drawn = [g.saved() for g in generators]
         for g, state in zip(generators, after, strict=True):
             g.restore(state)
-        self.saved_values = found[len(self.outputs) :]
+        self.saved_values = results[len(self.outputs) :]
         pairs = [*zip(drawn, after, strict=True),
-                 *zip(found[: len(self.outputs)], self.values, strict=True)]  # fmt: skip
+                 *zip(results[: len(self.outputs)], self.values, strict=True)]  # fmt: skip
         written = {i for i, _ in self.writes}
         pairs += [
             (b, t.memory.value)
@@ -534,7 +534,7 @@ class Trace:
         ]
         if not all(programs.same(a, b) for a, b in pairs):
             self.reason = (
-                "its program does not do the same as the function. The function, or an operation "
+                "its program has other results than the function. The function, or an operation "
                 "in it, does something that cannot be traced.", None,
             )  # fmt: skip
 
@@ -543,14 +543,14 @@ _SEEDING = ("manual_seed", "seed", "restore", "set_state")
 
 
 def containers_in(tree: Any) -> list[Any]:
-    """The lists, tuples and dicts that a result is made of."""
-    found, to_visit = [], [tree]
+    """The lists, tuples and dicts in a result."""
+    containers, to_visit = [], [tree]
     while to_visit:
         x = to_visit.pop()
         if is_nest(x):
-            found.append(x)
+            containers.append(x)
             to_visit += x.values() if isinstance(x, dict) else x
-    return found
+    return containers
 
 
 def _word(key: Any) -> str:

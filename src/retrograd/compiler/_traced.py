@@ -1,8 +1,8 @@
 """Traced values: arrays, with the program variables that represent them.
 
-Values of a program do not change, and memory does. ``Memory`` is some memory and the variable that
-stands for its present contents; a traced value is a part of it, by the views that lead there. After
-a write to any part, the others take their views of the new contents when they are next used.
+Values of a program do not change, but memory does. ``Memory`` is some memory and the variable of
+its current contents. A traced value is all or a part of it, described by view steps. After a write
+to any part, the others become views of the new contents when they are next used.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ class Memory:
     def __init__(self, var: Var, value: Any, block: Any) -> None:
         self.var = var
         self.value = value  # the array
-        self.block = block  # the lines that may write it
+        self.block = block  # the block of lines that may write to it
         self.version = 0
-        self.shared = False  # with an input of the operation that gave it
+        self.shared = False  # whether it is also the memory of an operand or another result
 
 
 class Traced(Lifted):
@@ -53,7 +53,7 @@ class Traced(Lifted):
         self.seen = self.memory.version
         dtype = var.dtype
         self.bare_dtype = dtype if dtype is arrays.float32 or dtype is arrays.float64 else None
-        self.has_history = False  # whether its Tensor has one that is hidden during the trace
+        self.has_history = False  # whether its Tensor has one, which tracing hides
 
     @property
     def var(self) -> Var:
@@ -69,7 +69,7 @@ class Traced(Lifted):
             self.level.lines.note_captured(self)
         return self._var
 
-    # What arrays have, and no program depends on but by its guards.
+    # Attributes of arrays. Guards check them, so a program may depend on them.
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -111,10 +111,10 @@ class Traced(Lifted):
             self.level.look("print()")
         return repr(as_tensor(self.value))[:-1] + suffixes + ")"
 
-    # Looking at values.
+    # Reading values.
 
     def looked_at(self, how: str) -> Any:
-        """The array, for code that does more with it than to call operations."""
+        """The array, for code that reads it other than by operations."""
         if not self.level.closed:
             self.level.look(how)
         elif self.has_history:

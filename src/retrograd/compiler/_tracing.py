@@ -1,9 +1,9 @@
 """Tracing: a level, like those of transforms, that records every operation.
 
-A function is traced by running it once, on its real values: what it gives and what it changes is
-what an eager call would have. A traced value is an array and the variable of the program that
-stands for it. Whoever looks at the array, to branch or to make a number of it, gets to see it, and
-the level notes that the program depends on values and cannot be used (``ProgramWriter.look``).
+A function is traced by running it once on its real values: its results and side effects are those
+of an eager call. A traced value is an array and the variable that represents it in the program.
+Code may read the array, to branch on it or convert it to a number. The level then records that the
+program depends on values and cannot be used (``ProgramWriter.look``).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from retrograd.ops._widened import is_narrow, run_widened
 programs = arrays.programs
 
 
-# Operations whose results are as large as the values of their arguments say.
+# Operations whose result sizes depend on the values of their arguments.
 SIZED_BY_VALUES = frozenset({
     "nonzero", "nonzero_numpy", "unique", "unique_dim", "unique_consecutive", "repeat_interleave",
     "bincount", "weighed_bincount", "masked_select",
@@ -33,10 +33,10 @@ SIZED_BY_VALUES = frozenset({
 
 
 class TraceLevel(ProgramWriter):
-    """The level of a function that is being traced: below all others.
+    """The level of a function that is being traced. It is below all others.
 
-    ``whole``: composites are lines of their own, as kernels compute them; if not, they are written
-    down as the operations that they are made of, except for those of the names ``kernels``.
+    ``whole``: composites are single lines, which call their kernels. Otherwise composites are
+    traced into their operations, except for those named in ``kernels``.
     """
 
     __slots__ = ("depends_on_numbers", "device", "generators", "kernels", "whole")
@@ -44,38 +44,38 @@ class TraceLevel(ProgramWriter):
     name = "compile"
     traces: ClassVar[bool] = True
     shows_steps: ClassVar[bool] = True
-    transparent: ClassVar[bool] = True  # what is recorded inside is recorded as ever
+    transparent: ClassVar[bool] = True  # the graph is recorded as in eager mode
 
     def __init__(self, whole: bool = True, kernels: Collection[str] = ()) -> None:
         super().__init__()
         self.generators: list[Any] = []  # of random numbers
         self.whole = whole
         self.kernels = kernels
-        self.device: Any = None  # that the program is for, if it is not the CPU
-        self.depends_on_numbers = False  # of optimizers, which may otherwise change
+        self.device: Any = None  # the device of the program, if it is not the CPU
+        self.depends_on_numbers = False  # of optimizers; if not, these may change
 
     def numbers(self) -> set[Var]:
-        """What optimizers computed that are numbers, such as counts of steps."""
+        """The variables of numbers that optimizers update, such as step counts."""
         updates = [line for line in self.lines
                    if getattr(line.operation.forward, "updates_parameter", False)]  # fmt: skip
         return {v for line in updates for v in line.outputs if not v.shape}
 
     # -- control flow --------------------------------------------------------------------------
 
-    def cond(self, *given: Any) -> Any:
+    def cond(self, *args: Any) -> Any:
         from retrograd.compiler import _control
 
-        return _control.cond(self, *given)
+        return _control.cond(self, *args)
 
-    def while_loop(self, *given: Any) -> Any:
+    def while_loop(self, *args: Any) -> Any:
         from retrograd.compiler import _control
 
-        return _control.while_loop(self, *given)
+        return _control.while_loop(self, *args)
 
-    def scan(self, *given: Any) -> Any:
+    def scan(self, *args: Any) -> Any:
         from retrograd.compiler import _control
 
-        return _control.scan(self, *given)
+        return _control.scan(self, *args)
 
     # -- operations --------------------------------------------------------------------------
 
@@ -90,9 +90,8 @@ class TraceLevel(ProgramWriter):
         return whole and (has_kernel or operation.has_rules)
 
     def records_whole(self, operation: Operation) -> bool:
-        """What is recorded is what eager mode records, so that gradients are there, or are None,
-        for the same inputs. Fused rules are no operations, so that without kernels the definition
-        is recorded in their place."""
+        """The graph has the nodes of eager mode, so that gradients are None for the same inputs.
+        Fused rules are not operations; without kernels, the definition is recorded instead."""
         return self.takes_whole(operation) or (operation.has_rules and not operation.fused)
 
     def run(self, operation: Any, args: tuple[Any, ...], options: dict[str, Any]) -> Any:
@@ -116,12 +115,12 @@ class TraceLevel(ProgramWriter):
             return self.run_widened(self.run_on_parts, operation, args, options)
         self.check_size(operation, [p for p, _ in pairs], {n: p for n, (p, _) in named.items()})
         if operation.heavy and values[0].size > arrays.LARGE:
-            found = arrays.shared(operation.forward, values[0])
+            results = arrays.shared(operation.forward, values[0])
         else:
-            found = operation.forward(*values, **{name: v for name, (_, v) in named.items()})
-        several = isinstance(found, (tuple, list))
+            results = operation.forward(*values, **{name: v for name, (_, v) in named.items()})
+        several = isinstance(results, (tuple, list))
         outputs: list[Traced] = []
-        for y in found if several else [found]:
+        for y in results if several else [results]:
             outputs.append(self.result(operation, y, args, values, outputs))
         self.lines.append(Line(
             tuple([y._var for y in outputs]), operation, tuple([p for p, _ in pairs]),
@@ -143,8 +142,8 @@ class TraceLevel(ProgramWriter):
         self, run: Callable[..., Any], operation: Any, args: tuple[Any, ...],
         options: dict[str, Any],
     ) -> Any:  # fmt: skip
-        """An operation on bfloat16: lines that convert operands to float32, those of ``run``, and
-        lines that round the results."""
+        """An operation on bfloat16: lines that convert the operands to float32, the lines of
+        ``run``, and lines that round the results."""
 
         def to_dtype(x: Any, dtype: Any) -> Any:
             return self.run_on_parts(TABLE["to_dtype"], (x,), {"dtype": dtype})
@@ -155,7 +154,7 @@ class TraceLevel(ProgramWriter):
     def run_elementwise(
         self, operation: Any, args: Sequence[Any], options: dict[str, Any]
     ) -> Traced:
-        """As ``run``, in fewer steps: such an operation gives one array, of one float dtype."""
+        """Like ``run``, in fewer steps: the operation returns one array of a float dtype."""
         if operation.definition is not None or operation.heavy:
             whole: Traced = self.run(operation, tuple(args), options)
             return whole
@@ -187,7 +186,8 @@ class TraceLevel(ProgramWriter):
         return result
 
     def check_size(self, operation: Any, args: Sequence[Any], options: dict[str, Any]) -> None:
-        """Look at the values that decide how large a result is: programs are made for sizes."""
+        """Record a read of the values that determine the size of a result, since a program is only
+        for one size."""
         if operation.name == "index":
             deciding = [x for x in options["where"] if isinstance(x, Var) and x.dtype.kind == "b"]
         elif operation.name in SIZED_BY_VALUES:
@@ -198,32 +198,32 @@ class TraceLevel(ProgramWriter):
             word = "indexing with a mask" if operation.name == "index" else f"{operation.name}()"
             self.look(f"{word}, whose result size depends on them")
 
-    def are_constant(self, found: list[Var]) -> bool:
-        """Whether variables are computed from constants alone, and are the same in every run."""
+    def are_constant(self, to_visit: list[Var]) -> bool:
+        """Whether variables depend only on constants, and are the same in every run."""
         made_by: dict[Var, Line] = {}
-        known = set(found)
-        while found:
-            var = found.pop()
+        known = set(to_visit)
+        while to_visit:
+            var = to_visit.pop()
             if var.constant is not None:
                 continue
             made_by = made_by or {v: line for line in self.lines for v in line.outputs}
             line = made_by.get(var)
             if line is None or line.effects:
                 return False
-            found += [v for v in line.inputs if v not in known]
+            to_visit += [v for v in line.inputs if v not in known]
             known.update(line.inputs)
         return True
 
     def run_with_statistics(
         self, operation: Any, args: tuple[Any, ...], options: dict[str, Any], running: Any
     ) -> Any:
-        """An operation that also updates running statistics, which its option refers to."""
+        """An operation that also updates running statistics, which are an option."""
         names = list(options)
         kept, count, given_count = running.kept, len(running.kept), len(args)
         running.kept = ()
 
-        def update(*given: Any) -> Any:
-            statistics, rest = given[:count], given[count:]
+        def update(*flat: Any) -> Any:
+            statistics, rest = flat[:count], flat[count:]
             inputs, values = rest[:given_count], rest[given_count:]
             named = dict(zip(names, values, strict=True))
             named["running"] = running.of(statistics)
@@ -237,8 +237,8 @@ class TraceLevel(ProgramWriter):
         self, operation: Any, value: Any, args: Sequence[Any], values: Sequence[Any],
         others: Sequence[Any] = (),
     ) -> Traced:  # fmt: skip
-        """A new traced value. If it lies in the memory of an argument, or of another result, its
-        variable says so."""
+        """A new traced value. If its memory is that of an argument or of another result, its
+        variable is a view of that."""
         source = None
         if isinstance(value, arrays.ndarray):
             memory = programs.memory_of(value)
@@ -274,7 +274,7 @@ class TraceLevel(ProgramWriter):
         old, new = memory.var, result.var
         same = (new.shape, new.dtype, new.strides) == (old.shape, old.dtype, old.strides)
         if not target.steps and same and new.root is new:
-            memory.var = new  # the whole of it, by a value that lies in memory just so
+            memory.var = new  # all of it is replaced by a value with the same layout
         else:
             memory.var = self.variable(old)
             options = {"views": target.steps} if target.steps else {}
@@ -285,7 +285,7 @@ class TraceLevel(ProgramWriter):
         self, name: str, function: Callable[..., Any], args: Sequence[Any], writes: Sequence[int]
     ) -> list[Traced]:
         """Run a function of arrays that overwrites some of them, as a line. It may return a tuple
-        of new arrays, which are given back as traced values."""
+        of new arrays, which are returned as traced values."""
         for position in writes:
             self.check_inside(args[position].memory)
             args[position].hold(as_tensor)
@@ -294,16 +294,16 @@ class TraceLevel(ProgramWriter):
         old = [x.var if isinstance(x, Traced) else x for x in args]
         returned = function(*[x.value if isinstance(x, Traced) else x for x in args]) or ()
         written = [self.variable(args[position].value) for position in writes]
-        made = [Traced(self, y, self.variable(y)) for y in returned]
-        outputs = (*written, *[y.var for y in made])
+        results = [Traced(self, y, self.variable(y)) for y in returned]
+        outputs = (*written, *[y.var for y in results])
         kernel = Kernel(name, function, tuple(writes))
-        # First, as an interrupt may come, and lines say what a variable is.
+        # Before memory refers to the new variables, because an interrupt may come.
         self.lines.append(Line(outputs, kernel, tuple(old), {}, True, self.place(3),
                                bool(modes.frame.tasks)))  # fmt: skip
         for position, var in zip(writes, written, strict=True):
             args[position].memory.var = var
             args[position].memory.version += 1
-        return made
+        return results
 
     def take_in(self, tensor: Any) -> None:
         tensor._data = arrays.writable(tensor._data)
@@ -316,10 +316,10 @@ class TraceLevel(ProgramWriter):
         self.look("a view of a tensor from outside, after writing to that")
         tensor._data = self.made(tensor._data)
 
-    # -- what the table has no entry for -------------------------------------------------------
+    # -- calls that are not in the table -------------------------------------------------------
 
     def drawing(self, sample: Callable[[tuple[int, ...]], Any]) -> Callable[..., Traced]:
-        """A function that draws random numbers, as one that is a line of the program."""
+        """A function that draws random numbers, and writes a line that does so."""
 
         def draw(shape: tuple[int, ...]) -> Traced:
             name = sample.__qualname__.split(".")[0].lstrip("_")
@@ -331,16 +331,16 @@ class TraceLevel(ProgramWriter):
     def fused_rules(
         self, node: Any, g: Any, next_nodes: Sequence[Any], saved: dict[str, Any] | None
     ) -> Any:
-        """The gradients of a composite by its fused rules, each of which is a line; NotImplemented
-        where it has to be differentiated by its definition."""
+        """The gradients of a composite by its fused rules, each of which is a line. NotImplemented
+        if its definition has to be differentiated instead."""
         extras, operation = node.extras, node.operation
         whole = self.whole or operation.name in self.kernels
         if not whole or (extras is not None and extras.conjugate):
             return NotImplemented
         values = node.saved_as_tensors() if saved is None else saved
         values = {**node.options, **{name: raw(x) for name, x in values.items()}}
-        given = g if type(g) is list else [g]
-        lifted = [x for x in (*given, *values.values()) if isinstance(x, Lifted)]
+        grads = g if type(g) is list else [g]
+        lifted = [x for x in (*grads, *values.values()) if isinstance(x, Lifted)]
         if any(x.level is not self for x in lifted):
             return NotImplemented
         g = node.widened(g)
@@ -361,11 +361,11 @@ class TraceLevel(ProgramWriter):
         ])  # fmt: skip
 
     def by_kernel(self, kernel: Callable[..., Any], args: tuple[Any, ...]) -> Any:
-        """A kernel that takes arrays only, as a line."""
+        """A line that calls a kernel that takes arrays only."""
         return self.rule(Kernel(kernel.__name__.lstrip("_"), kernel), args)
 
     def rule(self, kernel: Kernel, args: tuple[Any, ...]) -> Any:
-        """A rule on arrays. Of several gradients it may give, some may be None."""
+        """A line that calls a rule on arrays. Some of the gradients may be None."""
         pairs = [self.known(x) for x in args]
         result = kernel.forward(*[v for _, v in pairs])
         if result is NotImplemented:
@@ -373,10 +373,10 @@ class TraceLevel(ProgramWriter):
         several = isinstance(result, (tuple, list))
         gradients: list[Any] = []
         for y in result if several else [result]:
-            made = None
+            gradient = None
             if y is not None:
-                made = self.result(kernel, y, args, [v for _, v in pairs], gradients)
-            gradients.append(made)
+                gradient = self.result(kernel, y, args, [v for _, v in pairs], gradients)
+            gradients.append(gradient)
         kept = [y._var for y in gradients if y is not None]
         if several and len(kept) < len(gradients):
             kernel.forward = _WithoutNone(kernel.forward)
@@ -387,7 +387,7 @@ class TraceLevel(ProgramWriter):
 
 
 class _WithoutNone:
-    """A function that gives several values, without those that are None."""
+    """A function that returns several values, without those that are None."""
 
     def __init__(self, function: Callable[..., Any]) -> None:
         self.function = function

@@ -1,12 +1,12 @@
 """Guards: the state that a function can reach, and the check that it is unchanged.
 
-A function sees what its closure, its globals, its defaults and the object that it is a method of
-refer to, and what these hold in turn: modules and their parameters and buffers, optimizers and
-their state and options, numbers, flags. ``Watch`` goes through all of it once. It gives every
-tensor that is found a number, and writes a function that, before each later call, goes the same way
-and compares: Python values by value, objects by identity, tensors by shape, dtype, layout and
-whether they require grad. That function returns the tensors that it finds, so a gradient or a state
-that is another tensor in each step is taken as it is now.
+A function can see the objects that its closure, its globals, its defaults and its ``self`` refer
+to, and the objects that these refer to: modules with their parameters and buffers, optimizers with
+their state and options, numbers, flags. ``Watch`` visits all of them once. It numbers the tensors,
+and writes a guard function that runs before each later call. This visits the same objects and
+compares Python values by value, objects by identity, and tensors by shape, dtype, layout and
+``requires_grad``. It looks up the tensors again, so gradients and states that are new tensors in
+each step are taken as they are now.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _FUNCTIONS = (types.BuiltinFunctionType, types.MethodDescriptorType, types.Wrapp
 
 
 class Condition(str):
-    """What must hold for a program to be used, as text."""
+    """The text of a condition under which a program can be used."""
 
     __slots__ = ()
 
@@ -49,8 +49,8 @@ class Condition(str):
 class Held:
     """A container that was searched: its name in the guard function, and its contents.
 
-    ``kind`` says how entries are set: "items" (of a dict or a list), "set", "slots" (of an
-    object), "cell" or "grad" (of a tensor, which is the container then).
+    ``kind`` determines how entries are set: "items" (of a dict or a list), "set", "slots" (of an
+    object), "cell" or "grad" (of a tensor, which is then the container).
     """
 
     __slots__ = ("container", "contents", "kind", "local")
@@ -65,9 +65,9 @@ class Held:
 def watch(
     function: Any, args: tuple[Any, ...], named: dict[str, Any], strict: bool = False
 ) -> Watch:
-    """All that a function can see. Which attributes it asks objects for is known once all code has
-    been seen that it can reach. ``strict``: a function that might do more than compute is a
-    problem, and so is what cannot be compared."""
+    """The objects that a function can see. Only attributes that its code uses are searched, and
+    which these are is known after all code that it can reach has been searched. ``strict``: code
+    that may have effects, and objects that cannot be compared, are problems."""
     names: set[str] = set()
     while True:
         result = Watch(function, args, named, names, strict)
@@ -77,8 +77,8 @@ def watch(
 
 
 class Watch:
-    """All that a function can see when it is called with some arguments. ``known``: the names that
-    it uses, as far as known; of objects of the user's classes, other attributes do not matter."""
+    """The objects that a function can see when it is called with some arguments. ``known``: the
+    names that its code uses, as far as known. Other attributes of users' objects are ignored."""
 
     def __init__(
         self, function: Any, args: tuple[Any, ...], named: dict[str, Any], known: set[str],
@@ -88,9 +88,9 @@ class Watch:
         self._strict = strict
         self._by_name = not known & _ANY_NAME
         self.tensors: list[Any] = []
-        self.names: list[str] = []  # of the tensors, from the path on which they were found
-        self.lines_of_tensors: list[str] = []  # the expressions that they are found by
-        self.locals: list[str] = []  # of the tensors, in the comparing function
+        self.names: list[str] = []  # of the tensors, according to their paths
+        self.lines_of_tensors: list[str] = []  # the expressions that lead to them
+        self.locals: list[str] = []  # the names of the tensors in the guard function
         self.is_argument: list[bool] = []
         self.held: list[Held] = []
         self.arrays: dict[int, Any] = {}  # NumPy arrays that the function can see
@@ -105,9 +105,9 @@ class Watch:
         self._kept: list[Any] = []
         self._counted = 0
         self._to_visit: deque[tuple[Any, str, str, bool]] = deque()
-        self._groups: set[int] = set()  # of optimizers, whose numbers are looked up by each step
-        self._exact: dict[int, str] = {}  # lines to compare such numbers exactly
-        self._names: set[str] = set()  # that the user's code uses
+        self._groups: set[int] = set()  # of optimizers, whose numbers each step reads again
+        self._exact: dict[int, str] = {}  # lines that compare such numbers exactly
+        self._names: set[str] = set()  # the names that the user's code uses
         self._visit(args, "args", "", True)
         self._visit(named, "named", "", True)
         self._go()
@@ -118,14 +118,14 @@ class Watch:
         while self._to_visit and self.problem is None:
             self._counted += 1
             if self._counted > MOST_OBJECTS:
-                self.problem = "it can see too many objects to watch them all"
+                self.problem = "it can see too many objects to compare them at each call"
             self._look_at(*self._to_visit.popleft())
 
     def _visit(self, x: Any, expression: str, path: str, argument: bool) -> None:
         self._to_visit.append((x, expression, path, argument))
 
     def _object(self, x: Any) -> str:
-        """The name of an object that the comparing function knows."""
+        """A name for an object in the guard function."""
         name = f"o{len(self.objects)}"
         self.objects[name] = x
         return name
@@ -177,13 +177,13 @@ class Watch:
             self.held.append(Held("set", x, contents, local))
 
     def local_of(self, x: Any) -> str | None:
-        """The name, in the comparing function, of a container that was gone through."""
+        """The name of a container in the guard function; None if it was not searched."""
         local = self._seen.get(id(x), "?")
         is_container = is_nest(x) or isinstance(x, (set, frozenset))
         return local if is_container and local not in ("?", "args", "named") else None
 
     def _look_at_number_of_group(self, x: float, expression: str) -> None:
-        """A number of an optimizer: what matters is whether it is zero."""
+        """Guard a number of an optimizer: the program only depends on whether it is zero."""
         local = self._local(expression)
         self._exact[len(self.lines)] = Condition(f"{local} == {x!r}")
         self._require(f"type({local}) is float and bool({local}) is {bool(x)}")
@@ -196,7 +196,7 @@ class Watch:
         local = f"v{len(self.lines)}"
         same = f"{local} == {x!r}"
         if kind is complex or (kind is float and not (math.isfinite(x) and x)):
-            # Zeros have a sign, and what is no number equals nothing.
+            # The sign of a zero matters, and NaN is not equal to itself.
             same = f"repr({local}) == {repr(x)!r}"
         self._require(f"type({local} := {expression}) is {kind.__name__} and {same}")
 
@@ -216,7 +216,7 @@ class Watch:
         self.is_argument.append(argument)
         meta, data = x._meta, x._data
         if not arrays.is_raw(data) and device_value(data) is not data:
-            self.problem = "it is given a value under a transform"
+            self.problem = "a tensor that it can see belongs to a transform"
             return
         kind = "Tensor" if type(x) is Tensor else self._object(type(x))
         self._require(f"type({local}) is {kind}")
@@ -225,7 +225,7 @@ class Watch:
             self.on_device.add(number)
         same = f"d{number}.dtype is {self._dtype(data.dtype)} and d{number}.shape == {data.shape}"
         same += strides
-        if number in self.on_device and not data.steps:  # as most are, and say so in less time
+        if number in self.on_device and not data.steps:  # most are; this comparison is faster
             kind = self._object(data.kind)
             same = f"(d{number}._kind or d{number}.kind) is {kind} or {same}"
         self._require(same)
@@ -303,7 +303,7 @@ class Watch:
             self._visit(x.func, f"{name}.func", path, False)
             self._visit(x.args, f"{name}.args", path, False)
             self._visit(x.keywords, f"{name}.keywords", path, False)
-        elif hasattr(type(x), "compiled_function"):  # what it has traced is none of our business
+        elif hasattr(type(x), "compiled_function"):  # its programs do not matter
             self._visit(x.compiled_function, f"{self._object(x)}.compiled_function", path, False)
         elif isinstance(x, Generator):
             self.generators.append(x)
@@ -317,8 +317,8 @@ class Watch:
             return
         elif hasattr(x, "__next__") and not hasattr(x, "__dict__"):
             self.problem = (
-                f"{path or 'what it refers to'} is an iterator, which gives something else at each "
-                "call. Pass what it gives as an argument."
+                f"{path or 'what it refers to'} is an iterator, which returns another value "
+                "in each call. Pass the value as an argument"
             )
         elif arrays.programs.is_generator(x):
             self.foreign_generators.append(x)
@@ -328,9 +328,9 @@ class Watch:
             self._look_into_object(x, path)
 
     def _compare_array(self, x: Any, path: str) -> None:
-        """Arrays do not count writes to them, so their elements are compared."""
+        """Compare the elements of an array, because NumPy does not count writes."""
         if x.size > MOST_COMPARED or x.dtype.hasobject:
-            self.problem = f"it can see {path}, a NumPy array that cannot be compared at each call"
+            self.problem = f"it can see {path}, a NumPy array that cannot be compared"
         else:
             self.objects["same"] = arrays.programs.same
             self._require(f"same({self._object(x)}, {self._object(arrays.copy(x))})")
@@ -390,7 +390,8 @@ class Watch:
                     self._visit(value, f"vars({self._object(kind)})[{name!r}]", path, False)
 
     def _look_into_class(self, kind: type, path: str) -> None:
-        """What a function calls that makes an object of a class of the user's."""
+        """Search the methods of a user's class, which a function may call when it creates an
+        object."""
         if self._strict and not _is_foreign(kind) and kind.__module__.split(".")[0] != "retrograd":
             for value in vars(kind).values():
                 function = getattr(value, "__func__", getattr(value, "fget", value))
@@ -406,7 +407,7 @@ class Watch:
                 contents = cell.cell_contents
             except ValueError:
                 continue
-            # What our own functions keep. Programs run where no mode is on.
+            # Variables of this package's functions. Programs run only while no mode is on.
             if own and self._strict and (type(contents) in PLAIN or contents is switch.active):
                 continue
             self.held.append(Held("cell", cell, contents, local))
@@ -417,22 +418,22 @@ class Watch:
             self._visit(f.__kwdefaults__, f"{self._object(f)}.__kwdefaults__", f.__name__, False)
         if own or module in _FOREIGN:
             return
-        if self._strict:  # a module that is loaded again gives functions other code
+        if self._strict:  # reloading a module may replace the code of functions
             self._require(f"{self._object(f)}.__code__ is {self._object(f.__code__)}")
         self._look_at_globals(f)
 
     def _look_at_globals(self, f: types.FunctionType) -> None:
         namespace, local = f.__globals__, self._object(f.__globals__)
-        found = names_in(f.__code__)
-        names = found.all
+        used_names = names_in(f.__code__)
+        names = used_names.all
         self._names.update(names)
-        if self._strict and (effect := effect_in(found, namespace)) is not None:
+        if self._strict and (effect := effect_in(used_names, namespace)) is not None:
             self.problem = f"it uses {effect}, which may do more than compute"
         used = {n: namespace[n] for n in names if n in namespace}
         cells = [c.cell_contents for c in f.__closure__ or () if c != _EMPTY]
-        for value in (*used.values(), *cells, *[sys.modules.get(m) for m in found.imported]):
-            self._look_for_changes(asked_for(value, found.attributes))
-        self.held.append(Held("globals", namespace, (used, found.stored), local))
+        for value in (*used.values(), *cells, *[sys.modules.get(m) for m in used_names.imported]):
+            self._look_for_changes(asked_for(value, used_names.attributes))
+        self.held.append(Held("globals", namespace, (used, used_names.stored), local))
         for name, value in used.items():
             if isinstance(value, (types.ModuleType, type)):
                 self._look_at_namespace(value, names, f"{local}[{name!r}]", name)
@@ -442,12 +443,12 @@ class Watch:
     def _look_for_changes(self, asked: str | None) -> None:
         if asked is not None:
             self.problem = (
-                f"it can ask for {asked}, which gives something else at each call. Ask for it "
-                "outside, and pass it as an argument"
+                f"it can call {asked}, which returns another value in each call. Call it outside, "
+                "and pass the value as an argument"
             )
 
     def _look_at_namespace(self, x: Any, names: list[str], expression: str, path: str) -> None:
-        """A module or a class: what code that knows it asks it for."""
+        """Visit the attributes of a module or a class that the user's code uses."""
         home = x.__name__ if isinstance(x, types.ModuleType) else x.__module__
         if home.split(".")[0] in _FOREIGN or home.split(".")[0] == "retrograd":
             return
@@ -463,17 +464,17 @@ class Watch:
             elif not isinstance(value, (types.ModuleType, property, classmethod, staticmethod)):
                 self._visit(value, f"{local}.{name}", f"{path}.{name}", False)
 
-    # -- the comparing function ------------------------------------------------------------------
+    # -- the guard function ----------------------------------------------------------------------
 
     def guarded(
         self, name: str, then: Sequence[str], written: list[int], overwritten: list[int],
         exact: bool, others: dict[str, Any],
     ) -> Callable[..., Any]:  # fmt: skip
         """A function of ``args`` and ``named`` that returns ``missed`` if anything has changed, and
-        does the lines ``then`` if not. These know the tensors as ``self.locals`` calls them and
-        their arrays as ``d0``, ``d1``, and the names of ``others``. ``written``: tensors that must
-        not share memory with others. ``overwritten``: those whose arrays must be writable.
-        ``exact``: numbers of optimizers must be the same, too."""
+        otherwise runs the lines ``then``. In these, ``self.locals`` are the names of the tensors,
+        ``d0``, ``d1`` those of their arrays, and ``others`` are further names. ``written``: tensors
+        that must not share memory with others. ``overwritten``: tensors whose arrays must be
+        writable. ``exact``: numbers of optimizers must be equal, too."""
         every_line = list(self.lines)
         if exact or "param_groups" in self._names:
             for number, line in self._exact.items():
@@ -512,7 +513,7 @@ _ANY_NAME = {"getattr", "setattr", "hasattr", "delattr", "vars", "__dict__", "__
 
 
 def _is_of_user(kind: type) -> bool:
-    """Whether no code but the user's asks objects of a class for attributes by public names."""
+    """Whether only the user's code accesses public attributes of objects of a class."""
     return all(
         base is object
         or base.__module__.split(".")[0] != "retrograd"
@@ -522,7 +523,7 @@ def _is_of_user(kind: type) -> bool:
 
 
 def apart_in_memory(values: Sequence[Any], written: Sequence[int]) -> bool:
-    """Whether arrays that are written share no memory with any other."""
+    """Whether the written arrays share no memory with others."""
     memories = [id(arrays.programs.memory_of(x)) for x in values]
     if len(set(memories)) == len(memories):
         return True
@@ -546,7 +547,7 @@ def names_in(code: types.CodeType) -> NamesIn:
 
 
 class NamesIn:
-    """The names that some code, and functions in it, use: all of them, those of attributes, globals
+    """The names in some code, including nested functions: all of them, attributes, globals, globals
     that it assigns, and modules that it imports."""
 
     def __init__(self, code: types.CodeType) -> None:

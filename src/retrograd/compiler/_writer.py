@@ -1,7 +1,7 @@
-"""Writes the lines and variables of a program, with the user's code they come from.
+"""Writes the lines and variables of a program, and records the user's code that they come from.
 
-``ProgramWriter`` is the half of tracing that knows nothing of operations; ``_tracing.TraceLevel``
-is the other half.
+``ProgramWriter`` is the part of tracing that does not depend on operations;
+``_tracing.TraceLevel`` is the other part.
 """
 
 from __future__ import annotations
@@ -20,30 +20,30 @@ from retrograd.ops._operation import TensorLike, raw
 
 
 class Block(list[Line]):
-    """Lines in the order that they are done: of a function, or of a branch or a body inside of it.
-    What is inside of others has a higher number."""
+    """The lines of a function, of a branch or of a loop body, in order. Nested blocks have higher
+    numbers."""
 
     __slots__ = ("captured", "known", "number")
 
     def __init__(self, number: int) -> None:
         super().__init__()
         self.number = number
-        self.captured: dict[Any, int] = {}  # memory from outside, and how often it had changed
+        self.captured: dict[Any, int] = {}  # memory from outside, and its version
         self.known: dict[Var, Any] = {}  # variables from outside, and their values
 
     def note_captured(self, x: Traced) -> None:
-        """Note that these lines use a value from outside."""
+        """Record that these lines use a value from outside."""
         self.known[x._var] = x.value
         if x.memory.block is not None:
             self.captured[x.memory] = x.memory.version
 
 
-class WritesOutside(Exception):  # noqa: N818 - it says what code does
-    """A branch or a body is about to write a tensor that it did not make."""
+class WritesOutside(Exception):  # noqa: N818 - reads as a statement
+    """A branch or a loop body is about to write to a tensor from outside."""
 
 
 class ProgramWriter(Level):
-    """A level with the lines of a program that is being written."""
+    """A level that writes the lines of a program."""
 
     __slots__ = (
         "_blocks",
@@ -64,28 +64,27 @@ class ProgramWriter(Level):
         super().__init__()
         self._blocks = 0
         self.lines = self.block()
-        self.node: Any = None  # of the graph, whose rules are running
-        self.looked: tuple[str, Place] | None = None  # at which value, first, and where
-        self.unknown: list[Any] = []  # tensors that came from nowhere that was looked at before
-        self.kept: list[Any] = []  # arrays that constants were made of, so that ids stay theirs
+        self.node: Any = None  # the node of the graph whose rules are running
+        self.looked: tuple[str, Place] | None = None  # how and where a value was first read
+        self.unknown: list[Any] = []  # tensors that the guards do not know
+        self.kept: list[Any] = []  # the arrays of constants, to keep their ids valid
         self._constants: dict[int, Var] = {}
         self._count = 0
-        self.checking = False  # what is looked at now is no more than checked
+        self.checking = False  # whether a check of operands is running
         self.checked = False
-        self.explains = True  # whether errors of backward passes say where they come from
+        self.explains = True  # whether errors of backward passes include a location
         self.thread = threading.get_ident()
 
     @property
     def closed(self) -> bool:
-        """Whether the trace has ended, or this thread has no part in it, so that values are as
-        after the end."""
+        """Whether the trace has ended, or this thread does not take part in it."""
         opened_by = self.opened_by
         if opened_by is not None and opened_by() is None:
             return True
         if threading.get_ident() == self.thread:
             return False
         frame: Any = modes.frame
-        while frame is not None:  # a pass that the trace runs in a thread of its own has a part
+        while frame is not None:  # a backward pass of the trace may run in another thread
             if any(self in state.levels for state in frame.states):
                 return False
             frame = frame.outer
@@ -94,25 +93,25 @@ class ProgramWriter(Level):
     # -- lines ---------------------------------------------------------------------------------
 
     def block(self) -> Block:
-        """New lines, inside of those that are being written."""
+        """A new block, nested in the current one."""
         self._blocks += 1
         return Block(self._blocks)
 
     def check_inside(self, memory: Any) -> None:
-        """WritesOutside if some memory does not belong to the lines that are being written."""
+        """Raise WritesOutside if some memory does not belong to the current block."""
         if memory.block is not self.lines:
             raise WritesOutside
 
     # -- the user's code -----------------------------------------------------------------------
 
     def place(self, depth: int) -> Place:
-        """The user's line that the program is at: in a backward pass, that of the node."""
+        """The line of the user's code that is running; in a backward pass, that of the node."""
         if self.node is not None and self.node.code is not None:
             return (self.node.code, self.node.lasti)
         return user_place(depth + 1)
 
     def watch_pass(self, task: Any, loop: Callable[[Any], Any]) -> Any:
-        """Run a backward pass, and follow which node runs."""
+        """Run a backward pass, and record which node is running."""
         task.observer = self
         outer = self.node
         try:
@@ -127,13 +126,13 @@ class ProgramWriter(Level):
         self.node = node
 
     def gave(self, node: Any, grads: Any, received: Any) -> None:
-        """The rules of a node have run, which ``ends`` says again."""
+        """The rules of a node have run. Nothing to do: ``ends`` follows."""
 
     def ends(self, node: Any, grads: Any, received: Any) -> None:
-        """What is done from here on is done for the next node."""
+        """A node has ended. Nothing to do: the next one begins."""
 
     def look(self, how: str) -> None:
-        """Note that a value was looked at: the program would depend on it."""
+        """Record that a value was read: the program would depend on it."""
         if self.checking:
             self.checked = True
         elif self.looked is None:
@@ -142,7 +141,7 @@ class ProgramWriter(Level):
     def check(
         self, check: Callable[..., None], values: Sequence[Any], options: dict[str, Any]
     ) -> None:
-        """What an operation refuses. If that depends on values, the check is a line, too."""
+        """Check the operands of an operation. If the check reads values, it becomes a line."""
         self.checking, self.checked = True, False
         try:
             check(*values, **options)
@@ -158,7 +157,8 @@ class ProgramWriter(Level):
                                bool(modes.frame.tasks)))  # fmt: skip
 
     def check_values(self, check: Callable[..., None], args: Sequence[Any]) -> bool:
-        """Call a check of values, as a line. False if they are above this level."""
+        """Call a check of values, and write a line that does so. False if some values belong to
+        transforms inside the traced function."""
         if any_above(self, args):
             return False
         pairs = [self.known(x) for x in args]
@@ -189,7 +189,7 @@ class ProgramWriter(Level):
         return var
 
     def made(self, value: Any) -> Traced:
-        """A traced value that holds a new array, which may be written: the constant is a copy."""
+        """A traced value of a new array, which may be written to. The constant is a copy."""
         return Traced(self, value, self.constant_of(arrays.copy(value)))
 
     def constant(self, x: Any) -> Traced:
@@ -209,7 +209,7 @@ class ProgramWriter(Level):
         return Traced(self, data, self.constant_of(data))
 
     def known(self, x: Any) -> tuple[Any, Any]:
-        """An argument as the program has it, and its value."""
+        """An argument as a variable or a constant of the program, and its value."""
         kind = type(x)
         if kind is Traced and x.level is self:
             return x.var, x.value
@@ -224,8 +224,8 @@ class ProgramWriter(Level):
         return x, x
 
     def viewed(self, var: Var, step: Step, value: Any, block: Any) -> Var:
-        """The line that takes a view of what some memory holds now; ``value`` is that view. It goes
-        where the memory was written, so that all that follows knows the view."""
+        """Write a line that takes a view of the current contents of some memory; ``value`` is the
+        view. The line belongs to the block of the memory, where nested blocks see it, too."""
         several = step.number is not None
         view = self.variable(value, var.root)
         operation: Any = step.operation
@@ -238,7 +238,7 @@ class ProgramWriter(Level):
 
 
 def any_above(level: Level, values: Sequence[Any]) -> bool:
-    """Whether some values belong to transforms inside of a function that is traced."""
+    """Whether some values belong to transforms inside a traced function."""
     for x in values:
         if type(x) in (list, tuple):
             if any_above(level, x):
