@@ -83,21 +83,21 @@ def _attention_backward(
     g: Any, query: Any, key: Any, value: Any, output: Any, logsumexp: Any, attn_mask: Any,
     is_causal: bool, scale: float,
 ) -> tuple[Any, Any, Any]:  # fmt: skip
-    given = g[0]
+    gradient = g[0]
     if is_fused(query, key, attn_mask):
         pull = fused(query, key, value, is_causal, scale)[1]
-        gradients: tuple[Any, Any, Any] = pull(given.astype(query.dtype))
+        gradients: tuple[Any, Any, Any] = pull(gradient.astype(query.dtype))
         return gradients
     weights, _ = _weights(query, key, attn_mask, is_causal, scale)
     keys, values = (_of_all_heads(x, query) for x in (key, value))
-    inner = jnp.sum(given.astype("float32") * output.astype("float32"), -1, keepdims=True)
+    inner = jnp.sum(gradient.astype("float32") * output.astype("float32"), -1, keepdims=True)
     if weights.dtype == jnp.float64:
-        inner = jnp.sum(given * output, -1, keepdims=True)
-    scores = weights * (_product(given, _swapped(values)) - inner) * scale
+        inner = jnp.sum(gradient * output, -1, keepdims=True)
+    scores = weights * (_product(gradient, _swapped(values)) - inner) * scale
     return (
         _product(scores, keys),
         _over_heads(_product(_swapped(scores), query), key),
-        _over_heads(_product(_swapped(weights), given), value),
+        _over_heads(_product(_swapped(weights), gradient), value),
     )
 
 

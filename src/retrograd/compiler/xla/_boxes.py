@@ -41,9 +41,9 @@ def put_box(memory: Any, value: Any, starts: Sequence[int], steps: Sequence[int]
         end = start + (n - 1) * step + 1
         padding.append((start, memory.shape[d] - end, step - 1))
         if n < memory.shape[d]:
-            place = lax.broadcasted_iota("int64", memory.shape, d)
-            here = (place >= start) & (place < end)
-            inside &= here if step == 1 else here & ((place - start) % step == 0)
+            positions_along = lax.broadcasted_iota("int64", memory.shape, d)
+            here = (positions_along >= start) & (positions_along < end)
+            inside &= here if step == 1 else here & ((positions_along - start) % step == 0)
     return jnp.where(inside, lax.pad(value, jnp.zeros((), value.dtype), padding), memory)
 
 
@@ -53,4 +53,4 @@ def two_positions(positions: Any, size: int) -> Any:
     return positions if len(positions) != 1 else np.append(positions, size)
 
 
-_SMALL = 8  # of how many such parts the memory consists at least if a part of it is small
+_SMALL = 8  # a part is small if the memory has at least this many times its size

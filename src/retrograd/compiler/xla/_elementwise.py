@@ -337,16 +337,16 @@ def _isin(x: Any, test_elements: Any, invert: bool) -> Any:
 
 
 @lowering("bitwise_left_shift")
-def _left_shift(x: Any, places: Any) -> Any:
-    fits = (places >= 0) & (places < 8 * x.dtype.itemsize)
-    return jnp.where(fits, jnp.left_shift(x, jnp.where(fits, places, 0)), 0)
+def _left_shift(x: Any, bits: Any) -> Any:
+    fits = (bits >= 0) & (bits < 8 * x.dtype.itemsize)
+    return jnp.where(fits, jnp.left_shift(x, jnp.where(fits, bits, 0)), 0)
 
 
 @lowering("bitwise_right_shift")
-def _right_shift(x: Any, places: Any) -> Any:
+def _right_shift(x: Any, bits: Any) -> Any:
     most = 8 * x.dtype.itemsize - 1
-    far = (places < 0) | (places > most)
-    shifted = jnp.right_shift(x, jnp.where(far, most, places))
+    far = (bits < 0) | (bits > most)
+    shifted = jnp.right_shift(x, jnp.where(far, most, bits))
     return shifted if x.dtype.kind == "i" else jnp.where(far, 0, shifted)
 
 

@@ -210,14 +210,14 @@ class Compiled:
                     if id(known[v]) not in inputs}  # fmt: skip
         positions = {key: i for i, key in enumerate(computed)}
         self.outputs = []
-        met: set[int] = set()
+        used: set[int] = set()
         for v in outputs:
             key = id(known[v])
             if key in inputs:
                 self.outputs.append(Output(inputs[key], True, True, v))
                 continue
-            self.outputs.append(Output(positions[key], False, key in met, v))
-            met.add(key)
+            self.outputs.append(Output(positions[key], False, key in used, v))
+            used.add(key)
         results = list(computed.values())
         for output in self.outputs:
             if self.lays_out and not output.copied:

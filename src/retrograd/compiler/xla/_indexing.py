@@ -98,21 +98,21 @@ def _index_put(x: Any, values: Any, where: Any, accumulate: bool) -> Any:
         if accumulate:
             new = old | new if x.dtype == bool else old + new
         return _put_ranges(x, new, ranges)
-    place = x.at[where]
-    return getattr(place, _adding(x))(values) if accumulate else place.set(values)
+    target = x.at[where]
+    return getattr(target, _adding(x))(values) if accumulate else target.set(values)
 
 
 def _put_masked(x: Any, values: Any, mask: Any, accumulate: bool) -> Any:
-    """Write values where a mask is true: the same one everywhere, or consecutive ones."""
+    """Write values where a mask is true: one value everywhere, or consecutive values."""
     wide = mask.reshape(mask.shape + (1,) * (x.ndim - mask.ndim))
     rest = x.shape[mask.ndim :]
     if values.ndim > len(rest) and values.shape[0] != 1:
         trust(jnp.sum(mask) == values.shape[0])
         if not values.shape[0]:
             return x
-        turn = jnp.cumsum(mask.reshape(-1)) - 1
+        ordinals = jnp.cumsum(mask.reshape(-1)) - 1
         values = jnp.broadcast_to(values, (values.shape[0], *rest))
-        values = values[jnp.clip(turn, 0)].reshape(x.shape)
+        values = values[jnp.clip(ordinals, 0)].reshape(x.shape)
     elif values.ndim > len(rest):
         values = values[0]
     return jnp.where(wide, x + values if accumulate else values, x)
@@ -139,8 +139,8 @@ def _ranges(where: Any, shape: tuple[int, ...]) -> list[range] | None:
     """The positions along each dimension that an index selects, if it is made of constants of which
     each is a single position or a slice."""
     items = [item for item in where if item is not None]
-    place = next((i for i, item in enumerate(items) if item is Ellipsis), len(items))
-    items[place : place + 1] = [slice(None)] * (len(shape) - len(items) + (place < len(items)))
+    index = next((i for i, item in enumerate(items) if item is Ellipsis), len(items))
+    items[index : index + 1] = [slice(None)] * (len(shape) - len(items) + (index < len(items)))
     ranges = []
     for n, item in zip(shape, items, strict=True):
         if isinstance(item, slice):
@@ -311,18 +311,18 @@ def _histc(x: Any, bins: int, min: float, max: float) -> Any:
     values = x.reshape(-1)
     inside = (values >= min) & (values <= max)
     low, high = jnp.asarray(min, x.dtype), jnp.asarray(max, x.dtype)
-    places = ((values - low) * jnp.asarray(bins, x.dtype) / (high - low)).astype("int64")
-    places = jnp.where(inside, jnp.clip(places, 0, bins - 1), bins)
-    return jnp.zeros(bins + 1, "int64").at[places].add(1)[:bins]
+    indices = ((values - low) * jnp.asarray(bins, x.dtype) / (high - low)).astype("int64")
+    indices = jnp.where(inside, jnp.clip(indices, 0, bins - 1), bins)
+    return jnp.zeros(bins + 1, "int64").at[indices].add(1)[:bins]
 
 
 def _histogram(x: Any, weight: Any, edges: Any, density: bool) -> tuple[Any, Any]:
     values, bins = x.reshape(-1), edges.shape[0] - 1
     inside = (values >= edges[0]) & (values <= edges[-1])
-    places = jnp.minimum(jnp.searchsorted(edges, values, "right") - 1, bins - 1)
-    places = jnp.where(inside, places, bins)
+    indices = jnp.minimum(jnp.searchsorted(edges, values, "right") - 1, bins - 1)
+    indices = jnp.where(inside, indices, bins)
     weight = jnp.ones(values.shape, x.dtype) if weight is None else weight.reshape(-1)
-    counts = jnp.zeros(bins + 1, x.dtype).at[places].add(weight.astype(x.dtype))[:bins]
+    counts = jnp.zeros(bins + 1, x.dtype).at[indices].add(weight.astype(x.dtype))[:bins]
     return counts / (jnp.sum(counts) * jnp.diff(edges)) if density else counts, edges
 
 
@@ -330,15 +330,15 @@ def _histogramdd(x: Any, weight: Any, edges: Any, density: bool) -> Any:
     points = x.reshape(-1, x.shape[-1])
     shape = tuple(e.shape[0] - 1 for e in edges)
     inside = jnp.ones(points.shape[0], bool)
-    place = jnp.zeros(points.shape[0], "int64")
+    indices = jnp.zeros(points.shape[0], "int64")
     for column, e, bins in zip(points.T, edges, shape, strict=True):
         inside &= (column >= e[0]) & (column <= e[-1])
-        at = jnp.minimum(jnp.searchsorted(e, column, "right") - 1, bins - 1)
-        place = place * bins + at
+        index_along = jnp.minimum(jnp.searchsorted(e, column, "right") - 1, bins - 1)
+        indices = indices * bins + index_along
     size = math.prod(shape)
-    place = jnp.where(inside, place, size)
-    weight = jnp.ones(place.shape, x.dtype) if weight is None else weight.reshape(-1)
-    flat = jnp.zeros(size + 1, x.dtype).at[place].add(weight.astype(x.dtype))[:size]
+    indices = jnp.where(inside, indices, size)
+    weight = jnp.ones(indices.shape, x.dtype) if weight is None else weight.reshape(-1)
+    flat = jnp.zeros(size + 1, x.dtype).at[indices].add(weight.astype(x.dtype))[:size]
     result = flat.reshape(shape)
     if density:
         result = result / jnp.sum(result)

@@ -167,8 +167,9 @@ def _slogdet(A: Any) -> Any:  # noqa: N803
     return sign, jnp.sum(jnp.log(jnp.abs(on_it)), -1), lu, pivots
 
 
-def _turned(u: Any, vh: Any) -> Any:
-    """The determinant of both orthogonal factors of a singular value decomposition."""
+def _orientation(u: Any, vh: Any) -> Any:
+    """The product of the determinants of both orthogonal factors of a singular value
+    decomposition."""
     return (_det(u)[0] * _det(vh)[0])[..., None, None]
 
 
@@ -182,7 +183,7 @@ def _products_without(s: Any, left_out: Any) -> Any:
 def _cofactors(A: Any) -> Any:  # noqa: N803
     u, s, vh = _svd(A, False)
     others = jnp.stack([_products_without(s, (i,)) for i in range(s.shape[-1])], -1)
-    return _matmul(_turned(u, vh) * jnp.conj(u) * others[..., None, :], jnp.conj(vh))
+    return _matmul(_orientation(u, vh) * jnp.conj(u) * others[..., None, :], jnp.conj(vh))
 
 
 @lowering("cofactor_backward")
@@ -199,7 +200,7 @@ def _cofactor_backward(A: Any, t: Any) -> Any:  # noqa: N803
     on_it = jnp.diagonal(moved, axis1=-2, axis2=-1)
     rows = _matmul(others.astype(moved.dtype), on_it[..., None])[..., 0]
     slope = slope + rows[..., None] * jnp.eye(n, dtype=s.dtype)
-    return _turned(u, vh) * _matmul(_matmul(jnp.conj(u), slope), jnp.conj(vh))
+    return _orientation(u, vh) * _matmul(_matmul(jnp.conj(u), slope), jnp.conj(vh))
 
 
 # -- orthogonal factors ----------------------------------------------------------------------

@@ -38,15 +38,15 @@ def _correlation(
     # The transpose: a correlation with the flipped kernel, and with images dilated by the strides.
     channels, per_group = weight.shape[:2]
     kernel = weight.shape[2:]
-    turned = weight.reshape(groups, channels // groups, per_group, *kernel)
-    turned = jnp.flip(jnp.swapaxes(turned, 1, 2), tuple(range(3, 3 + n)))
-    turned = turned.reshape(groups * per_group, channels // groups, *kernel)
+    flipped = weight.reshape(groups, channels // groups, per_group, *kernel)
+    flipped = jnp.flip(jnp.swapaxes(flipped, 1, 2), tuple(range(3, 3 + n)))
+    flipped = flipped.reshape(groups * per_group, channels // groups, *kernel)
     sides = [
         (d * (k - 1) - p, d * (k - 1) - p + o)
         for d, k, p, o in zip(dilation, kernel, padding, output_padding, strict=True)
     ]
     return lax.conv_general_dilated(
-        x, turned, (1,) * n, sides, lhs_dilation=stride, rhs_dilation=dilation,
+        x, flipped, (1,) * n, sides, lhs_dilation=stride, rhs_dilation=dilation,
         dimension_numbers=_letters(n), feature_group_count=groups,
         precision=lax.Precision.HIGHEST,
     )  # fmt: skip
@@ -97,8 +97,8 @@ def _along(x: Any, map: Any, axis: int) -> Any:
 
 
 def _resample(x: Any, maps: Any) -> Any:
-    given = x.dtype
-    x = x.astype("float32") if given == "float16" else x
+    dtype = x.dtype
+    x = x.astype("float32") if dtype == "float16" else x
     axes = sorted(range(-len(maps), 0), key=lambda d: maps[d].count / max(maps[d].size, 1))
     for d in axes:
         x = _along(x, maps[d], d)
@@ -213,12 +213,12 @@ class _Layout:
         self.emitted = jnp.where(beyond, -jnp.inf, emitted)
 
 
-def _moved(x: Any, by: int) -> Any:
-    """``x`` with its columns shifted, filled up with log-probabilities of zero."""
-    empty = jnp.full((x.shape[0], min(abs(by), x.shape[1])), -jnp.inf, x.dtype)
-    if by > 0:
-        return jnp.concatenate([empty, x[:, : max(x.shape[1] - by, 0)]], 1)
-    return jnp.concatenate([x[:, -by:], empty], 1)
+def _moved(x: Any, count: int) -> Any:
+    """``x`` with its columns shifted. New columns contain the logarithm of zero."""
+    empty = jnp.full((x.shape[0], min(abs(count), x.shape[1])), -jnp.inf, x.dtype)
+    if count > 0:
+        return jnp.concatenate([empty, x[:, : max(x.shape[1] - count, 0)]], 1)
+    return jnp.concatenate([x[:, -count:], empty], 1)
 
 
 @lowering("ctc_loss")
@@ -227,15 +227,15 @@ def _ctc(
     zero_infinity: bool,
 ) -> Any:  # fmt: skip
     layout = _Layout(log_probs, targets, target_lengths, blank)
-    frames, batch, places = layout.emitted.shape
+    frames, batch, states = layout.emitted.shape
     dtype = log_probs.dtype
-    first = jnp.where(np.arange(places) < 2, layout.emitted[0] if frames else 0, -jnp.inf)
+    first = jnp.where(np.arange(states) < 2, layout.emitted[0] if frames else 0, -jnp.inf)
 
     def step(before: Any, emitted: Any) -> Any:
-        ways = jnp.logaddexp(before, _moved(before, 1))
-        if places > 2:
-            ways = jnp.logaddexp(ways, _moved(before, 2) + layout.skips)
-        now = ways + emitted
+        incoming = jnp.logaddexp(before, _moved(before, 1))
+        if states > 2:
+            incoming = jnp.logaddexp(incoming, _moved(before, 2) + layout.skips)
+        now = incoming + emitted
         return now, now
 
     rows, last = np.arange(batch), np.asarray(input_lengths, np.int64) - 1
@@ -244,8 +244,8 @@ def _ctc(
         alpha = jnp.swapaxes(jnp.concatenate([first[None], rest]), 0, 1)
         final = alpha[rows, last]
     else:
-        alpha = jnp.zeros((batch, 0, places), dtype)
-        final = jnp.zeros((batch, places), dtype)
+        alpha = jnp.zeros((batch, 0, states), dtype)
+        final = jnp.zeros((batch, states), dtype)
     at_end = final[rows, layout.ends]
     before_end = jnp.where(layout.ends > 0, final[rows, np.maximum(layout.ends - 1, 0)], -jnp.inf)
     losses = -jnp.logaddexp(at_end, before_end)
@@ -259,25 +259,25 @@ def _ctc_backward(
     zero_infinity: bool,
 ) -> Any:  # fmt: skip
     layout = _Layout(log_probs, targets, lengths[1], blank)
-    frames, batch, places = layout.emitted.shape
+    frames, batch, states = layout.emitted.shape
     last = np.asarray(lengths[0], np.int64) - 1
-    ending = np.full((batch, places), -np.inf)
+    ending = np.full((batch, states), -np.inf)
     rows = np.arange(batch)
     ending[rows, np.maximum(layout.ends - 1, 0)] = 0
     ending[rows, layout.ends] = 0
 
-    def step(beta: Any, given: Any) -> Any:
-        t, begun, emitted, probabilities = given
-        ways = jnp.logaddexp(beta, _moved(beta, -1))
-        if places > 2:
-            ways = jnp.logaddexp(ways, _moved(beta + layout.skips, -2))
-        ways = jnp.where((last == t)[:, None], ending.astype(beta.dtype), ways)
-        expected = jnp.exp(begun + ways + losses[:, None])
+    def step(beta: Any, xs: Any) -> Any:
+        t, begun, emitted, probabilities = xs
+        outgoing = jnp.logaddexp(beta, _moved(beta, -1))
+        if states > 2:
+            outgoing = jnp.logaddexp(outgoing, _moved(beta + layout.skips, -2))
+        outgoing = jnp.where((last == t)[:, None], ending.astype(beta.dtype), outgoing)
+        expected = jnp.exp(begun + outgoing + losses[:, None])
         slope = probabilities.at[rows[:, None], layout.labels].add(-expected)
-        return ways + emitted, slope
+        return outgoing + emitted, slope
 
-    start = jnp.full((batch, places), -jnp.inf, log_probs.dtype)
-    given = (jnp.arange(frames), jnp.swapaxes(alpha, 0, 1), layout.emitted, jnp.exp(log_probs))
-    out = lax.scan(step, start, given, reverse=True)[1] * g[:, None]
+    start = jnp.full((batch, states), -jnp.inf, log_probs.dtype)
+    xs = (jnp.arange(frames), jnp.swapaxes(alpha, 0, 1), layout.emitted, jnp.exp(log_probs))
+    out = lax.scan(step, start, xs, reverse=True)[1] * g[:, None]
     out = jnp.where((np.arange(frames)[:, None] > last)[:, :, None], 0, out)
     return jnp.where(jnp.isinf(losses)[:, None], 0, out) if zero_infinity else out

@@ -42,8 +42,8 @@ def _avg_pool(
 ) -> Any:  # fmt: skip
     n = len(kernel_size)
     sizes, counts = x.shape[-n:], line.outputs[0].shape[-n:]
-    given = x.dtype
-    x = x.astype("float32") if given == "float16" else x
+    dtype = x.dtype
+    x = x.astype("float32") if dtype == "float16" else x
     once = (1,) * n
     frame = _padded(x, padding, _reach(counts, kernel_size, stride, once), 0)
     lead = (1,) * (x.ndim - n)
@@ -54,7 +54,7 @@ def _avg_pool(
         sizes, kernel_size, stride, padding, counts, count_include_pad, divisor_override,
         np.dtype(x.dtype),
     ))  # fmt: skip
-    if given.kind in "iu":
+    if dtype.kind in "iu":
         return lax.div(sums, jnp.broadcast_to(divisors, sums.shape))
     return sums / divisors
 
@@ -95,20 +95,20 @@ def _maxima(
     lowest = -jnp.inf if x.dtype.kind == "f" else jnp.iinfo(x.dtype).min
     reach = _reach(counts, kernel, stride, dilation)
     shown = windows_of(_padded(x, before, reach, lowest), kernel, stride, dilation, counts)
-    places = np.full([s + 2 * b for s, b in zip(sizes, before, strict=True)], -1)
+    indices = np.full([s + 2 * b for s, b in zip(sizes, before, strict=True)], -1)
     inner = tuple(slice(b, b + s) for s, b in zip(sizes, before, strict=True))
-    places[inner] = np.arange(math.prod(sizes)).reshape(sizes)
-    room = [max(r, s) for r, s in zip(reach, places.shape, strict=True)]
-    wide = np.full(room, -1)
-    wide[tuple(slice(0, s) for s in places.shape)] = places
+    indices[inner] = np.arange(math.prod(sizes)).reshape(sizes)
+    total_sizes = [max(r, s) for r, s in zip(reach, indices.shape, strict=True)]
+    wide = np.full(total_sizes, -1)
+    wide[tuple(slice(0, s) for s in indices.shape)] = indices
     where = windows_of(wide, kernel, stride, dilation, counts)
     best = jnp.full((*x.shape[: x.ndim - n], *counts), lowest, x.dtype)
     chosen = jnp.full(best.shape, -1)
-    for values, place in zip(shown, where, strict=True):
+    for values, index in zip(shown, where, strict=True):
         better = (values > best) | (chosen < 0) | jnp.isnan(values)
-        better &= jnp.asarray(place >= 0)
+        better &= jnp.asarray(index >= 0)
         best = jnp.where(better, values, best)
-        chosen = jnp.where(better, jnp.asarray(place), chosen)
+        chosen = jnp.where(better, jnp.asarray(index), chosen)
     return best, chosen
 
 
@@ -138,18 +138,18 @@ def _adaptive_max_pool(x: Any, output_size: Any) -> tuple[Any, Any]:
 def _take_in_images(x: Any, indices: Any, ndim: int) -> Any:
     lead = x.shape[: x.ndim - ndim]
     rows = x.reshape(math.prod(lead), math.prod(x.shape[x.ndim - ndim :]))
-    places = indices.reshape(math.prod(lead), math.prod(indices.shape[x.ndim - ndim :]))
-    taken = jnp.take_along_axis(rows, jnp.maximum(places, 0), 1)
-    return jnp.where(places < 0, 0, taken).reshape(indices.shape)
+    flat = indices.reshape(math.prod(lead), math.prod(indices.shape[x.ndim - ndim :]))
+    taken = jnp.take_along_axis(rows, jnp.maximum(flat, 0), 1)
+    return jnp.where(flat < 0, 0, taken).reshape(indices.shape)
 
 
 def _put_in_images(x: Any, indices: Any, sizes: Any, distinct: bool) -> Any:
     lead = x.shape[: x.ndim - len(sizes)]
     rows, count = math.prod(lead), math.prod(sizes)
     each = math.prod(x.shape[x.ndim - len(sizes) :])
-    values, places = x.reshape(rows, each), indices.reshape(rows, each)
-    places = jnp.where(places < 0, count, places)  # an additional element, removed below
-    out = jnp.zeros((rows, count + 1), x.dtype).at[jnp.arange(rows)[:, None], places]
+    values, flat = x.reshape(rows, each), indices.reshape(rows, each)
+    flat = jnp.where(flat < 0, count, flat)  # an additional element, removed below
+    out = jnp.zeros((rows, count + 1), x.dtype).at[jnp.arange(rows)[:, None], flat]
     result = out.set(values) if distinct else out.add(values)
     return result[:, :count].reshape(*lead, *sizes)
 

@@ -162,8 +162,8 @@ def _running_extreme(x: Any, dim: int, line: Line) -> tuple[Any, Any]:
     if x.dtype.kind == "f":
         has_it |= jnp.isnan(x)
     numbers = jnp.arange(x.shape[dim]).reshape(-1, *(1,) * (x.ndim - dim - 1))
-    places = jnp.where(has_it, numbers, 0)
-    return values, lax.associative_scan(jnp.maximum, places, axis=dim)
+    candidates = jnp.where(has_it, numbers, 0)
+    return values, lax.associative_scan(jnp.maximum, candidates, axis=dim)
 
 
 @lowering("recurrence")
@@ -174,8 +174,8 @@ def _recurrence(x: Any, factor: Any, dim: int, reverse: bool) -> Any:
     if not rows.shape[0]:
         return x
 
-    def step(before: Any, given: Any) -> Any:
-        row, through, first = given
+    def step(before: Any, xs: Any) -> Any:
+        row, through, first = xs
         now = row + jnp.where(first, 0, through * before)
         return now, now
 
@@ -194,9 +194,9 @@ def _kth(x: Any, k: Any, dim: int, keepdim: bool) -> tuple[Any, Any]:
         return x, jnp.zeros((), "int64")
     order = jnp.argsort(x, dim, stable=True)
     shape = (*x.shape[:dim], 1, *x.shape[dim + 1 :])
-    place = jnp.take_along_axis(order, jnp.broadcast_to(k, shape), dim)
-    values = jnp.take_along_axis(x, place, dim)
-    return (values, place) if keepdim else (values.squeeze(dim), place.squeeze(dim))
+    indices = jnp.take_along_axis(order, jnp.broadcast_to(k, shape), dim)
+    values = jnp.take_along_axis(x, indices, dim)
+    return (values, indices) if keepdim else (values.squeeze(dim), indices.squeeze(dim))
 
 
 @lowering("median_dim", "nanmedian_dim")
@@ -229,9 +229,9 @@ def _mode(x: Any, dim: int, keepdim: bool) -> tuple[Any, Any]:
     begins = jnp.ones(rows.shape, bool).at[..., 1:].set(rows[..., 1:] != rows[..., :-1])
     run = at - lax.cummax(jnp.where(begins, at, 0), axis=rows.ndim - 1)
     longest = jnp.expand_dims(jnp.argmax(run, axis=-1), dim)
-    places = jnp.take_along_axis(order, longest, dim)
-    values = jnp.take_along_axis(x, places, dim)
-    return (values, places) if keepdim else (values.squeeze(dim), places.squeeze(dim))
+    indices = jnp.take_along_axis(order, longest, dim)
+    values = jnp.take_along_axis(x, indices, dim)
+    return (values, indices) if keepdim else (values.squeeze(dim), indices.squeeze(dim))
 
 
 # -- products --------------------------------------------------------------------------------

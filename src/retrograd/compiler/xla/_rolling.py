@@ -27,14 +27,14 @@ from retrograd.compiler._program import Line, Program, Var
 from retrograd.ops._operation import TABLE
 
 np = arrays.programs.numpy
-LEAST_LINES = 200  # that a loop replaces; XLA compiles shorter programs in seconds
+LEAST_LINES = 200  # lines that a loop replaces; XLA compiles shorter programs in seconds
 LEAST_COUNT = 16  # repetitions
 # The largest size of the stacked inputs of one repetition, relative to the bytes that it computes.
 # The layers of a network repeat, too, but stacking their weights takes longer than it saves.
 MOST_STACKED = 0.25
 
-# An output: the number of the line in a repetition, and the index among the outputs of the line.
-Place = tuple[int, int]
+# An output: the index of its line in a repetition, and its index among the outputs of the line.
+Position = tuple[int, int]
 
 
 class Slot(NamedTuple):
@@ -161,8 +161,8 @@ class Finder:
         # Slices were recorded for more repetitions if the count was reduced later.
         slots = [[x._replace(key=x.key[:count]) if x.kind == "slice" else x for x in row]
                  for row in slots]  # fmt: skip
-        given = {x.key[1] for row in slots for x in row if x.kind == "slice"}
-        stacked = sum([v.nbytes for v in given if v.root not in self.made])
+        stacked_variables = {x.key[1] for row in slots for x in row if x.kind == "slice"}
+        stacked = sum([v.nbytes for v in stacked_variables if v.root not in self.made])
         computed = sum([v.nbytes for x in self.lines[start : start + period] for v in x.outputs])
         if stacked > MOST_STACKED * computed:
             return None
@@ -170,24 +170,24 @@ class Finder:
 
     def slot(self, column: Sequence[Var], start: int, period: int) -> tuple[Any, int]:
         """The role of one operand of a segment, and for how many repetitions it is the same."""
-        places = [self.made.get(v, (-1, 0)) for v in column]
-        first, (line, which) = column[0], places[1]
+        sources = [self.made.get(v, (-1, 0)) for v in column]
+        first, (line, which) = column[0], sources[1]
         line -= start
         if line < 0:
             if all(v is first for v in column):
                 return Slot("invariant", first), len(column)
-            holds = next((k for k, (i, _) in enumerate(places) if i >= start), len(column))
+            holds = next((k for k, (i, _) in enumerate(sources) if i >= start), len(column))
             different = len(set(column[:holds])) == holds
             return Slot("slice", tuple(column)), holds if different else 0
         kind, ago = ("local", 0) if line >= period else ("carried", 1)
-        place = line % period, which
-        for k, output in enumerate(places):
+        source = line % period, which
+        for k, output in enumerate(sources):
             if k < ago:
                 if output[0] >= start:
                     return None, 0
-            elif output != (start + (k - ago) * period + place[0], which):
-                return Slot(kind, (place, first) if ago else place), k
-        return Slot(kind, (place, first) if ago else place), len(column)
+            elif output != (start + (k - ago) * period + source[0], which):
+                return Slot(kind, (source, first) if ago else source), k
+        return Slot(kind, (source, first) if ago else source), len(column)
 
 
 def is_long(period: int, count: int) -> bool:
@@ -372,7 +372,7 @@ class Writer:
             body.slices.append(Slot("slice", ()))
             stacks.append(counter(loop.times))
         kept = self.kept(loop, body)
-        results = [Stack(self.output(loop, 0, place), loop.times) for place in kept]
+        results = [Stack(self.output(loop, 0, position), loop.times) for position in kept]
         last = [self.output(loop, loop.times - 1, key[0]) for _, key in body.carried]
         scan = Scan(body.program(kept), len(first), len(stacks), reverse)
         args = (*first, *stacks, *[x.key for x in body.invariants])
@@ -381,16 +381,16 @@ class Writer:
                    *[x.var for x in results])  # fmt: skip
         self.lines.append(Line(outputs, scan, args, {}, True, head.place, head.backward))
         self.defined.update(last)
-        for place, stack in zip(kept, results, strict=True):
+        for position, stack in zip(kept, results, strict=True):
             for k in range(loop.times):
                 row = loop.times - 1 - k if reverse else k
-                self.rows[self.output(loop, k, place)] = stack, row
+                self.rows[self.output(loop, k, position)] = stack, row
 
-    def output(self, loop: Loop, repetition: int, place: Place) -> Var:
-        line = self.source[loop.start + repetition * loop.period + place[0]]
-        return line.outputs[place[1]]
+    def output(self, loop: Loop, repetition: int, position: Position) -> Var:
+        line = self.source[loop.start + repetition * loop.period + position[0]]
+        return line.outputs[position[1]]
 
-    def kept(self, loop: Loop, body: Body) -> list[Place]:
+    def kept(self, loop: Loop, body: Body) -> list[Position]:
         """The outputs that are used after the loop, other than the last carried values."""
         carried = {key[0] for _, key in body.carried}
         results = []
@@ -414,7 +414,7 @@ class Body:
         self.slices = [x for x in slots if x.kind == "slice"]
         self.invariants = [x for x in slots if x.kind == "invariant"]
 
-    def program(self, kept: list[Place]) -> Program:
+    def program(self, kept: list[Position]) -> Program:
         """The program of the body: from carried values, slices and invariants to the next carried
         values and the stored outputs."""
         known: dict[Slot, Var] = {}
@@ -432,10 +432,10 @@ class Body:
                         line.place, line.backward)  # fmt: skip
             copy.replaced(lambda v, values=values: next(values))  # type: ignore[misc]
             lines.append(copy)
-        places = [*[x.key[0] for x in self.carried], *kept]
+        positions = [*[x.key[0] for x in self.carried], *kept]
         return Program(
             "step", [known[x] for x in (*self.carried, *self.slices, *self.invariants)], lines,
-            [known[Slot("local", place)] for place in places],
+            [known[Slot("local", position)] for position in positions],
         )  # fmt: skip
 
 

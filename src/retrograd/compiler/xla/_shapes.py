@@ -150,10 +150,10 @@ def _as_strided(x: Any, size: Any, stride: Any, start: int, own: Any, line: Line
     # The position in memory of each element of the input, and the inverse mapping.
     reach = sum((n - 1) * (s // step) for n, s in zip(source.shape, source.strides, strict=True))
     held = np.full(max(reach, 0) + 1, -1)
-    places = np.zeros(source.shape, np.int64)
+    positions = np.zeros(source.shape, np.int64)
     for d, (n, s) in enumerate(zip(source.shape, source.strides, strict=True)):
-        places += (np.arange(n) * (s // step)).reshape(-1, *(1,) * (len(source.shape) - d - 1))
-    held[places.reshape(-1)] = np.arange(places.size)
+        positions += (np.arange(n) * (s // step)).reshape(-1, *(1,) * (len(source.shape) - d - 1))
+    held[positions.reshape(-1)] = np.arange(positions.size)
     wanted = np.full(tuple(size), start)
     for d, (n, s) in enumerate(zip(size, stride, strict=True)):
         wanted += (np.arange(n) * s).reshape(-1, *(1,) * (len(size) - d - 1))

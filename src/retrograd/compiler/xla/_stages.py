@@ -48,7 +48,7 @@ def stages_of(
 
 
 def _shown_parts(program: Program) -> set[Var]:
-    """Outputs that are views of inputs, and the views in between. NumPy computes them, so that they
+    """Outputs that are views of inputs, and intermediate views. NumPy computes them, so that they
     share the memory of the inputs."""
     made_by = {v: line for line in program.lines for v in line.outputs}
     inputs = set(program.inputs)
@@ -69,12 +69,12 @@ def _with_ends(program: Program, parts: list[tuple[bool, list[Line]]]) -> list[S
     needed = dict.fromkeys(program.outputs)
     stages = []
     for number, (host, lines) in reversed(list(enumerate(parts))):
-        made = {v for line in lines for v in line.outputs}
+        computed = {v for line in lines for v in line.outputs}
         used = _unique(v for line in lines for v in line.inputs)
-        inputs = [v for v in used if v not in made and v.constant is None]
-        outputs = [v for v in needed if v in made]
+        inputs = [v for v in used if v not in computed and v.constant is None]
+        outputs = [v for v in needed if v in computed]
         last = host and number == len(parts) - 1
-        updates = [(old, new) for old, new in program.updates if new in made] if last else []
+        updates = [(old, new) for old, new in program.updates if new in computed] if last else []
         name = program.name if len(parts) == 1 else f"{program.name}_{number + 1}"
         stages.append(Stage(host, Program(name, inputs, lines, outputs, updates)))
         needed.update(dict.fromkeys(inputs))

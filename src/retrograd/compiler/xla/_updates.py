@@ -79,8 +79,8 @@ class Numbers:
                 rule = rules[id(update.group)] = update.optimizer._rule(update.group)
             for members, of in _with_the_same(alike, held):
                 counts = [arrays.writable(arrays.copy(scalars[row[0]])) for row in of]
-                given = dict(zip(update.scalars, counts, strict=True))
-                kind, later = _taken_apart(*update.deferred(rule, alike.shapes, given))
+                state = dict(zip(update.scalars, counts, strict=True))
+                kind, later = _taken_apart(*update.deferred(rule, alike.shapes, state))
                 number = self.kinds.setdefault(kind, len(self.kinds))
                 for k in members:
                     signature[2 * k], signature[2 * k + 1] = number, len(numbers)
@@ -126,9 +126,9 @@ def _with_the_same(alike: Alike, held: list[Any]) -> Iterable[tuple[list[int], l
 def _taken_apart(kernel: Any, operands: Any, values: Any) -> tuple[Any, list[float]]:
     """The kind of an update, which is a constant of the program, and its numbers."""
     fixed = tuple([float if type(x) is float else x for x in values])
-    places = tuple([None if x is None else x.number for x in operands])
+    positions = tuple([None if x is None else x.number for x in operands])
     later = [x if type(x) is float else 0.0 for x in values]
-    return (kernel.__name__, places, fixed), later
+    return (kernel.__name__, positions, fixed), later
 
 
 def is_update(line: Line) -> bool:
@@ -158,11 +158,11 @@ def with_numbers(program: Program) -> Program:
         positions = [0, *[i + 2 for i in range(len(line.args) - 2)]]
         held = {i + 2 for i in line.operation.forward.scalars}
         outputs += [v for i, v in zip(positions, line.outputs, strict=True) if i in held]
-        made = [v for i, v in zip(positions, line.outputs, strict=True) if i not in held]
+        rest = [v for i, v in zip(positions, line.outputs, strict=True) if i not in held]
         args = [None if i in held else x for i, x in enumerate(line.args)]
         kernel = Kernel(UPDATE, line.operation.forward)
         options = {"numbers": values, "of": numbers, "which": k}
-        new[line] = Line(tuple(made), kernel, tuple(args), options, True, line.place, line.backward)
+        new[line] = Line(tuple(rest), kernel, tuple(args), options, True, line.place, line.backward)
     first = Line((*outputs, values), Kernel(NUMBERS, numbers), tuple(scalars),
                  {}, True, lines[0].place, False)  # fmt: skip
     body = [first, *[new.get(line, line) for line in program.lines]]
@@ -173,19 +173,19 @@ def with_numbers(program: Program) -> Program:
 @lowering(UPDATE)
 def _update(*args: Any, numbers: Any, of: Numbers, which: int) -> list[Any]:
     """The new parameter and its new state."""
-    name, places, fixed, start = of.signature[which]
-    given = [numbers[start + i] if x is float else x for i, x in enumerate(fixed)]
-    results = updated(name, [None if i is None else args[i] for i in places], given)
-    positions = (places[0], *places[2:])
-    new = {i: y for i, y in zip(positions, results, strict=True) if i is not None}
+    name, positions, fixed, start = of.signature[which]
+    values = [numbers[start + i] if x is float else x for i, x in enumerate(fixed)]
+    results = updated(name, [None if i is None else args[i] for i in positions], values)
+    written = (positions[0], *positions[2:])
+    new = {i: y for i, y in zip(written, results, strict=True) if i is not None}
     return [as_given(new[i], x) for i, x in enumerate(args) if i != 1 and x is not None]
 
 
 def updated(name: str, operands: list[Any], numbers: list[Any]) -> Any:
     """The results of a kernel for a parameter, its gradient and its state."""
     real = _real(operands[0].dtype)
-    given = [x.astype(real) if hasattr(x, "astype") else x for x in numbers]
-    return KERNELS[name](*[None if x is None else _as_real(x) for x in operands], *given)
+    in_dtype = [x.astype(real) if hasattr(x, "astype") else x for x in numbers]
+    return KERNELS[name](*[None if x is None else _as_real(x) for x in operands], *in_dtype)
 
 
 _PARTS = {"complex64": "f4", "complex128": "f8"}
@@ -343,10 +343,10 @@ def rprop(
 ) -> Any:  # fmt: skip
     wanted = -grad if maximize else grad
     factor = wanted * previous
-    turned = factor < 0
-    sizes = sizes * jnp.where(turned, shrink, jnp.where(factor > 0, grow, 1))
+    sign_changed = factor < 0
+    sizes = sizes * jnp.where(sign_changed, shrink, jnp.where(factor > 0, grow, 1))
     sizes = jnp.clip(sizes, smallest, largest)
-    previous = jnp.where(turned, 0, wanted)
+    previous = jnp.where(sign_changed, 0, wanted)
     sign = jnp.where(jnp.isnan(previous), 0, jnp.sign(previous))
     return param - sign * sizes, previous, sizes
 

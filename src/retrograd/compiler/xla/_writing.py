@@ -1,8 +1,8 @@
-"""Writes to a part of some memory, as new memory of which the rest is as it was.
+"""Writes to a part of some memory. The result is new memory, with the other elements unchanged.
 
-The part is given by the views that lead to it. A view may show the memory in another dtype (the
-real parts of complex numbers, the bits of floats). Memory and value are then both divided into
-units, elements of the smaller of the two dtypes.
+The part is described by view operations. A view may have another dtype than the memory (the real
+parts of complex numbers, the bits of floats). Memory and value are then both divided into units,
+elements of the smaller of the two dtypes.
 """
 
 from __future__ import annotations
@@ -45,8 +45,7 @@ def _put(base: Any, value: Any, views: Sequence[Any] = ()) -> Any:
 
 
 def _written(memory: Any, value: Any, strides: tuple[int, ...], start: int) -> Any:
-    """Memory with a value at the elements that strides lead to from ``start``, all counted in
-    elements."""
+    """Memory with a value at the elements described by strides and ``start``, in elements."""
     box = _find_box(memory.shape, value.shape, strides, start)
     if box is not None:
         value = jnp.transpose(value, box.order).reshape(box.sizes)
@@ -63,14 +62,14 @@ class _Box(NamedTuple):
     starts: tuple[int, ...]
     sizes: tuple[int, ...]
     steps: tuple[int, ...]
-    order: tuple[int, ...]  # which dimension of the view lies along which of the memory
+    order: tuple[int, ...]  # for each dimension of the memory, that of the view
 
 
 def _find_box(
     memory: tuple[int, ...], shape: tuple[int, ...], strides: tuple[int, ...], start: int
 ) -> _Box | None:
-    """The box that a view shows, whose elements need no list of positions; None if it is none, as a
-    diagonal is not."""
+    """The box that a view consists of, which can be written without a list of positions. None if
+    the view is not a box, such as a diagonal."""
     steps_of = [math.prod(memory[d + 1 :]) for d in range(len(memory))]
     starts = [start // step % n for step, n in zip(steps_of, memory, strict=True)]
     sizes, steps, along = [1] * len(memory), [1] * len(memory), {}
