@@ -234,6 +234,18 @@ def test_as_strided_of_a_view_of_another_dtype_is_refused() -> None:
         parts.as_strided((2,), (1,))
 
 
+def test_sparse_tensors_are_on_the_cpu_only() -> None:
+    message = re.escape(f"a sparse tensor cannot be on the device {DEVICE}")
+    x = torch.eye(2)
+    for call in (
+        lambda: x.to_sparse().to(DEVICE), lambda: x.to(DEVICE).to_sparse(),
+        lambda: x.to_sparse_csr().to(DEVICE),
+        lambda: torch.sparse_coo_tensor([[0], [1]], [1.0], device=DEVICE),
+    ):  # fmt: skip
+        with pytest.raises(RuntimeError, match=message):
+            call()
+
+
 def test_out_on_another_device_is_refused() -> None:
     on, off = torch.ones(2, device=DEVICE), torch.ones(2)
     for x, out in ((on, off), (off, on)):

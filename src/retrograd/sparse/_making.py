@@ -8,6 +8,7 @@ from typing import Any
 
 from retrograd import arrays
 from retrograd.autograd._wrap import wrap
+from retrograd.ops._lifted import device_value
 from retrograd.ops._operands import is_lifted
 from retrograd.ops._operation import raw
 from retrograd.sparse._arithmetic import empty_like, masked
@@ -21,7 +22,7 @@ from retrograd.sparse._layouts import (
     sparse_csr,
     spelled,
 )
-from retrograd.sparse._tensor import SparseTensor
+from retrograd.sparse._tensor import ON_DEVICE, SparseTensor
 from retrograd.tensor._conversion import as_tensor
 from retrograd.tensor._creation import zeros
 from retrograd.tensor._tensor import Tensor
@@ -313,6 +314,8 @@ def to_sparse(
             f"to_{layout.removeprefix('torch.')}: Expected product of batch dimensions to be "
             "non-zero."
         )
+    if device_value(x) is not None:
+        raise RuntimeError(ON_DEVICE.format(x.device))
     indices = arrays.sparse.nonzero(arrays.asarray(x.detach()._array()), dims)
     values = x[tuple(wrap(row) for row in indices)] if dims else x[None][: indices.shape[1]]
     made = SparseTensor(indices, values, x.shape, True)

@@ -11,6 +11,7 @@ from typing import Any, NoReturn
 from retrograd import arrays
 from retrograd.arrays import _format, dtypes
 from retrograd.autograd._wrap import SPARSE, wrap
+from retrograd.ops._lifted import device_value
 from retrograd.ops._operation import raw
 from retrograd.sparse._arithmetic import Arithmetic, added, derived
 from retrograd.sparse._layouts import (
@@ -29,6 +30,10 @@ from retrograd.tensor._overrides import disabled
 from retrograd.tensor._tensor import Size, Tensor
 
 _UNCOALESCED = "Cannot get {} on an uncoalesced tensor, please call .coalesce() first"
+ON_DEVICE = (
+    "a sparse tensor cannot be on the device {}, only on the CPU. Move tensors to the CPU with "
+    ".cpu(), or use dense tensors (to_dense())."
+)
 
 
 class NoArrayError(NotImplementedError, AttributeError):
@@ -73,6 +78,8 @@ class SparseTensor(Arithmetic, Tensor):
         self, indices: Any, values: Tensor, shape: Sequence[int], coalesced: bool = False,
         layout: Layout = sparse_coo, leaf: bool = False,
     ) -> None:  # fmt: skip
+        if device_value(values) is not None:
+            raise RuntimeError(ON_DEVICE.format(values.device))
         self._index_array, self._entries, self._shape = indices, values, Size(shape)
         self._coalesced, self.layout = coalesced or indices.shape[1] < 2, layout
         self.is_sparse, self.is_sparse_csr = layout == sparse_coo, layout == sparse_csr
