@@ -1,4 +1,4 @@
-"""``torch.accelerator``: the GPU or the TPU, if JAX finds one.
+"""``torch.accelerator``: the GPU or the TPU, if JAX can use one.
 
 >>> import retrograd as torch
 >>> torch.accelerator.is_available(), torch.accelerator.current_accelerator()

@@ -2,7 +2,7 @@
 
 Under ``autocast`` an operation of the first list computes in bfloat16 or float16, one of the second
 in float32, and one of the third in the widest dtype of its operands. All others compute in the
-dtype that they are given. The lists are those that PyTorch has for the CPU.
+dtypes of their operands. The lists are those of PyTorch for the CPU.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from retrograd.tensor._tensor import Tensor
 
 __all__ = ["autocast", "custom_bwd", "custom_fwd", "is_autocast_available"]
 
-# By the names of operations, and of functions that are made of several.
+# The names of operations, and of functions composed of several operations.
 _LOWER = frozenset((
     "addbmm", "addmm", "baddbmm", "bmm", "chain_matmul", "conv1d", "conv2d", "conv3d", "conv_tbc",
     "conv_transpose1d", "conv_transpose2d", "conv_transpose3d", "convolution", "correlation",
@@ -59,11 +59,11 @@ class _Casting:
 
     def __init__(self, dtype: Any, device: str) -> None:
         self.dtype = dtype
-        self.device = device  # the type of those that tensors are on which are converted
-        self.tasks = modes.tasks  # what a backward pass does inside of the context stays as it is
+        self.device = device  # the type of device whose tensors are converted
+        self.tasks = modes.tasks  # backward passes inside the context are not affected
 
     def again(self) -> _Casting:
-        """The same, for a function that is run again in a backward pass."""
+        """The same, for a function that a backward pass runs again."""
         return _Casting(self.dtype, self.device)
 
     def __call__(self, op: Operation, args: Sequence[Any], options: dict[str, Any],
@@ -80,7 +80,7 @@ class _Casting:
             return apply(op, args, options, computed)
 
     def call(self, name: str, function: Callable[..., Any], args: Any, named: Any) -> Any:
-        """Call a function. One on a list computes as a whole in one dtype."""
+        """Call a function. If it is on a list, all its operations compute in one dtype."""
         target = None
         if modes.tasks == self.tasks:
             target = self._target(name, [*args, *named.values()])
@@ -120,7 +120,7 @@ def _any_float32(values: Sequence[Any]) -> bool:
 
 
 def _as(target: Any, value: Any) -> Any:
-    """A tensor of float32, float16 or bfloat16 in another dtype. Others are left as they are."""
+    """A tensor of float32, float16 or bfloat16 in another dtype. Others are unchanged."""
     if isinstance(value, (list, tuple)) and not hasattr(value, "numel"):
         return type(value)([_as(target, x) for x in value])
     if not isinstance(value, Tensor) or value.dtype is target:

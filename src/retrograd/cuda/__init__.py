@@ -1,5 +1,5 @@
-"""``torch.cuda``: which GPUs there are, and what they are doing. JAX finds them, if it is installed
-with what it needs for GPUs; it is imported when a program first asks.
+"""``torch.cuda``: the available GPUs, and their state. They are those that JAX can use, if it is
+installed with its GPU plugin. JAX is imported by the first call that needs it.
 
 >>> import retrograd as torch
 >>> torch.device("cuda" if torch.cuda.is_available() else "cpu")
@@ -43,7 +43,8 @@ def init() -> None:
     """Raises a RuntimeError if no GPU is available."""
     if not is_available():
         raise RuntimeError(
-            "there is no GPU: retrograd computes on the CPU with NumPy, and on GPUs that JAX finds"
+            "there is no GPU that JAX can use. The error of torch.zeros(1, device='cuda') says "
+            "what is missing"
         )
 
 
@@ -108,11 +109,13 @@ def mem_get_info(device: Any = None) -> tuple[int, int]:
     return total - int(stats.get("bytes_in_use", 0)), total
 
 
-def _without_streams(*given: Any, **named: Any) -> NoReturn:
-    """What XLA has nothing for: NotImplementedError; without a GPU, the error that there is none.
-    """
+def _without_streams(*args: Any, **named: Any) -> NoReturn:
+    """Raises NotImplementedError, because XLA has no streams; RuntimeError without a GPU."""
     init()
-    raise NotImplementedError("XLA orders what it computes by itself: there are no streams here")
+    raise NotImplementedError(
+        "streams, events and graphs are not supported: XLA schedules its own work. "
+        "torch.cuda.synchronize() waits for all of it"
+    )
 
 
 current_stream = default_stream = stream = Stream = Event = CUDAGraph = _without_streams
@@ -199,8 +202,7 @@ def memory_summary(device: Any = None, abbreviated: bool = False) -> str:
 
 
 class device:  # noqa: N801 - PyTorch's name
-    """A context in which a GPU is the current one. With -1 or None, as on machines without one,
-    nothing happens.
+    """A context in which a GPU is the current one. With -1 or None, it does nothing.
 
     Args:
         device: The index of a GPU; RuntimeError if it is not there.
@@ -215,7 +217,7 @@ class device:  # noqa: N801 - PyTorch's name
             self.before = current_device()
             set_device(self.index)
 
-    def __exit__(self, *given: Any) -> None:
+    def __exit__(self, *error: Any) -> None:
         if self.before is not None:
             set_device(self.before)
 

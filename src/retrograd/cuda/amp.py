@@ -1,5 +1,5 @@
-"""``torch.cuda.amp``: what ``torch.amp`` is for a GPU. There is none, so that it warns and does
-nothing, as PyTorch does on such a machine."""
+"""``torch.cuda.amp``: ``torch.amp`` for GPUs. Without a GPU, it warns and does nothing, as in
+PyTorch."""
 
 from __future__ import annotations
 

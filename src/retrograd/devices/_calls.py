@@ -61,7 +61,7 @@ class Call(Function):
         self.kinds = [find_kind(device, y.shape, marked(y.dtype), traced) for y in results]
         self.in_doubt = False
         counter: list[Any] = []
-        given = _taken_apart(list(args), counter, operation.name in TAKES_NUMBERS)
+        parts = _taken_apart(list(args), counter, operation.name in TAKES_NUMBERS)
         named = _taken_apart(options, counter, operation.name in TAKES_NUMBERS)
         vars_ = [Var("y", y) for y in results]
         # On a mesh, JAX moves numbers to the devices of the arrays.
@@ -70,7 +70,7 @@ class Call(Function):
 
         def function(*flat: Any) -> Any:
             known: dict[Var, Any] = {}
-            variables = [_variable(part, flat, known) for part in given]
+            variables = [_variable(part, flat, known) for part in parts]
             line = Line(tuple(vars_), operation, tuple(variables),
                         {name: _variable(part, flat, known) for name, part in named.items()},
                         self.several, (None, 0), False)  # fmt: skip
@@ -95,7 +95,7 @@ class Call(Function):
             self.function = inlined(function)
             return
         self.compile(function, self.placed([*flat]))
-        # Whether a result in doubt is valid has to be read at once.
+        # A condition on the result has to be read immediately.
         self.later = self.later and not self.in_doubt
 
     def placed(self, flat: list[Any]) -> list[Any]:
@@ -328,12 +328,12 @@ def written(target: DeviceValue, value: Any) -> Any:
         flat[-1] = number_on(flat[-1], device)
     if function is None:
         common_device((target, value))  # raises an error if they are on two devices
-        given = _taken_apart([value], [None], False)
+        parts = _taken_apart([value], [None], False)
         steps = target.steps
 
         def put(base: Any, *flat: Any) -> Any:
             known: dict[Var, Any] = {}
-            var = _variable(given[0], (base, *flat), known)
+            var = _variable(parts[0], (base, *flat), known)
             line = Line((), PUT, (), {}, True, (None, 0), False)
             line.outputs = (var,)
             return (lowered(line, [base, known[var]], {"views": steps})[0],)

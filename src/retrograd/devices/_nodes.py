@@ -31,7 +31,7 @@ from retrograd.ops import linear
 from retrograd.ops._operation import Operation
 
 
-class _Asked:
+class _Parameters:
     """The parameters of an operation's rules besides ``g`` and saved values. If the rules take raw
     arrays only, the definition is differentiated instead, which takes all options and shapes."""
 
@@ -64,10 +64,10 @@ class _OnDevice:
 
     __slots__ = ()
 
-    asked: _Asked
+    parameters: _Parameters
 
     def backward(self: Any, g: Any, next_nodes: Sequence[Node | None]) -> Sequence[Any]:
-        asked = self.asked
+        parameters = self.parameters
         values = self._values(g)
         if values is None:
             return self._by_rules(g, next_nodes)  # type: ignore[no-any-return]
@@ -80,29 +80,29 @@ class _OnDevice:
         except CannotTraceError:  # for example, gradients are batched
             return self._by_rules(g, next_nodes)  # type: ignore[no-any-return]
         for n in next_nodes:
-            key.append(n is None or (asked.transposed and is_transpose(n)))
+            key.append(n is None or (parameters.transposed and is_transpose(n)))
         if sums is not None:
             key += [entry is None for entry in sums]
-        if asked.all_options:
+        if parameters.all_options:
             key += self._option_names()
-        if asked.shapes:
+        if parameters.shapes:
             key += [(shape, None if dtype is None else dtype.num) for shape, dtype in self.infos]
         extras = self.extras
         if extras is not None and extras.fit is not None:
             key += [None if info is None else (info[0], info[1].num) for info in extras.fit]
         signature = tuple(key)
-        call = asked.calls.get(signature, NEW)
+        call = parameters.calls.get(signature, NEW)
         if call is NEW:
-            call = asked.calls[signature] = _traced(self, values, next_nodes, sums, flat)
+            call = parameters.calls[signature] = _traced(self, values, next_nodes, sums, flat)
         if call is None:
             return self._by_rules(g, next_nodes)  # type: ignore[no-any-return]
         received: Sequence[Any] = call(flat, values)
         return received if sums is None else _handed_over(received, sums)
 
     def _by_rules(self: Any, g: Any, next_nodes: Sequence[Node | None]) -> Sequence[Any]:
-        """Call the rules operation by operation. Constants that they give, such as the zeros for
-        what was overwritten, go to the device of ``g``."""
-        received: Sequence[Any] = self.asked.plain(self, g, next_nodes)
+        """Call the rules operation by operation. Constants that they return, such as the zeros for
+        overwritten elements, are moved to the device of ``g``."""
+        received: Sequence[Any] = self.parameters.plain(self, g, next_nodes)
         if not any(map(arrays.is_raw, received)):
             return received
         there = values_in((g,))
@@ -111,7 +111,7 @@ class _OnDevice:
     def _values(self: Any, g: Any) -> list[Any] | None:
         """The gradient, saved values and options. None if the rules are not to be traced: because a
         saved number may change from call to call, or because running them raises an exception."""
-        asked, saved, values = self.asked, self.saved, [g]
+        parameters, saved, values = self.parameters, self.saved, [g]
         if saved is FREED:
             return None
         if saved is not None:
@@ -122,10 +122,10 @@ class _OnDevice:
         for name in self._option_names():
             option = self.options[name]
             values.append(None if acts_once(option) else option)  # the forward pass has used it
-        return None if asked.numbers and float in map(type, values) else values
+        return None if parameters.numbers and float in map(type, values) else values
 
     def _option_names(self: Any) -> Sequence[str]:
-        return sorted(self.options) if self.asked.all_options else self.asked.options
+        return sorted(self.options) if self.parameters.all_options else self.parameters.options
 
     def _sums(self: Any, next_nodes: Sequence[Node | None]) -> list[Any] | None:
         """For each next node, the engine's entry with the gradient that has already arrived there,
@@ -163,7 +163,7 @@ def _traced(
     sums: list[Any] | None, flat: list[Any],
 ) -> Fused | None:  # fmt: skip
     """The rules of a node as one compiled function; None if they cannot be traced."""
-    asked, kind = node.asked, type(node)
+    parameters, kind = node.parameters, type(node)
     count = 0 if node.saved is None else len(node.saved) // 3
     infos, outputs = getattr(node, "infos", None), getattr(node, "outputs", None)
     fit = None if node.extras is None else node.extras.fit
@@ -179,7 +179,7 @@ def _traced(
         twin.options = {name: next(rest) for name in names}
         twin.infos, twin.outputs, twin.extras = infos, outputs, None
         twin.next_nodes = (None,) * len(following)
-        received: Sequence[Any] = asked.plain(twin, g, following)
+        received: Sequence[Any] = parameters.plain(twin, g, following)
         if fit is not None:
             received = fit_all(received, fit)
         if not added:
@@ -198,6 +198,6 @@ def node_class(operation: Operation, narrow: bool) -> type[OperationNode]:
     show_saved(OperationNode, operation)
     base = NarrowNode if narrow else OperationNode
     plain = NarrowNode.backward if narrow else compile_backward(operation)
-    asked = _Asked(operation, plain)
+    parameters = _Parameters(operation, plain)
     return type(operation.node_name, (_OnDevice, base),
-                {"__slots__": (), "operation": operation, "asked": asked})  # fmt: skip
+                {"__slots__": (), "operation": operation, "parameters": parameters})  # fmt: skip

@@ -90,9 +90,11 @@ def device_of(kind: str, index: int | None) -> Any:
     """JAX's device by type and index; RuntimeError if it does not exist."""
     if kind in _PLUGINS and not count(kind):
         needs = {"cuda": "'jax[cuda12]'", "tpu": "'jax[tpu]'"}[kind]
-        missing = any(importlib.util.find_spec(x) is None for x in ("jax", _PLUGINS[kind]))
+        missing = [x for x in ("jax", _PLUGINS[kind]) if importlib.util.find_spec(x) is None]
         if missing:
-            why = f"({INSTALL} {needs})"
+            names = {"jax": "JAX", "jax_plugins": "JAX's GPU plugin"}
+            lacking = " and ".join([names.get(x, x) for x in missing])
+            why = f"(not installed: {lacking}; {INSTALL} {needs})"
         else:
             report = "nvidia-smi" if kind == "cuda" else "the logs of the TPU"
             why = (
@@ -108,7 +110,8 @@ def device_of(kind: str, index: int | None) -> Any:
     number = current(kind) if index is None else index
     if number >= len(devices):
         raise RuntimeError(
-            f"there is no device '{kind}:{number}': there {_are(len(devices))} of this type."
+            f"there is no device '{kind}:{number}': there {_are(len(devices))} of this type, "
+            "numbered from 0."
         )
     return devices[number]
 
@@ -120,27 +123,27 @@ def target(device: Any) -> Any:
     return device_of(device.type, device.index)
 
 
-def settled(found: Any) -> Any:
-    """What a function of JAX gave, an array or several. On a mesh of virtual devices of the CPU, it
-    is waited for.
+def settled(results: Any) -> Any:
+    """The results of a function of JAX, an array or several. On a mesh of virtual devices of the
+    CPU, wait for them.
 
-    These devices share as many threads as there are devices, and a program that communicates takes
-    all of them. JAX starts it and goes on; when 32 programs wait for a device, starting the next
-    one blocks a thread, which the first then lacks: none ever ends.
+    These devices share as many threads as there are devices, and a program that communicates needs
+    all of them. JAX does not wait for a program before it starts the next. When 32 programs wait
+    for a device, starting another blocks a thread that the first program needs, a deadlock.
     """
-    several = isinstance(found, (tuple, list))
-    if several and not found:
-        return found
-    arrays = found if several else (found,)
+    several = isinstance(results, (tuple, list))
+    if several and not results:
+        return results
+    arrays = results if several else (results,)
     devices = arrays[0].sharding.device_set
     if len(devices) > 1 and next(iter(devices)).platform == "cpu":
         wait_for(arrays)
-    return found
+    return results
 
 
 def wait_for(arrays: Any) -> None:
-    """Wait until arrays are computed. Those that several processes compute are waited for in a way
-    that ends if one of these is gone."""
+    """Wait until arrays are computed. For arrays that several processes compute, this ends with an
+    error if one of the processes has ended."""
     if arrays[0].is_fully_addressable:
         jax().block_until_ready(arrays)
     else:

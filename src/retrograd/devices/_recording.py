@@ -24,7 +24,7 @@ from retrograd.tensor._calls import apply_by_level, prepare
 from retrograd.tensor._fast import Setting, builder_for
 
 
-class _LeftError(TypeError):
+class _GeneralPathError(TypeError):
     """The call has to take the general path."""
 
 
@@ -39,8 +39,8 @@ def fast_path(operation: Operation) -> Callable[..., Any] | None:
 
 
 def forward_on_device(operation: Operation) -> Callable[..., Any]:
-    """A function that computes an operation on values on a device. It raises ``_LeftError`` for
-    calls that have to take the general path."""
+    """A function that computes an operation on values on a device. It raises ``_GeneralPathError``
+    for calls that have to take the general path."""
     calls: dict[Any, Any] = {}  # by signature; None for the general path
     numbers = operation.name in _calls.TAKES_NUMBERS
 
@@ -55,7 +55,7 @@ def forward_on_device(operation: Operation) -> Callable[..., Any]:
             call = calls[key] = _calls.find(operation, args, options)[0] if simple else None
         result = NotImplemented if call is None else call(flat, args)
         if result is NotImplemented:
-            raise _LeftError
+            raise _GeneralPathError
         return result
 
     return forward

@@ -97,5 +97,5 @@ def two_devices(one: Any, other: Any) -> RuntimeError:
         )
     return RuntimeError(
         "Expected all tensors to be on the same device, but found at least two devices, "
-        f"{one} and {other}!"
+        f"{one} and {other}! Move them to one device with .to()."
     )

@@ -327,20 +327,20 @@ class DeviceValue(Lifted):
             self.refuse(ufunc.__name__)
         return operation(*inputs)
 
-    def __array_function__(self, function: Any, *given: Any) -> Any:
+    def __array_function__(self, function: Any, *call: Any) -> Any:
         if not self.level.looks:
             self.refuse(function.__name__)
-        _, args, named = given
+        _, args, named = call
         return function(*map(seen, args), **{name: seen(x) for name, x in named.items()})
 
-    def __array__(self, *given: Any, **named: Any) -> Any:
+    def __array__(self, *args: Any, **named: Any) -> Any:
         if not self.level.looks:
-            self.refuse("the array")
-        return self.host.__array__(*given)
+            self.refuse("conversion to an array")
+        return self.host.__array__(*args)
 
     def __getitem__(self, index: Any) -> Any:
         if not self.level.looks:
-            self.refuse("an element")
+            self.refuse("indexing")
         return self.host[index]
 
     def __bool__(self) -> bool:
@@ -348,13 +348,13 @@ class DeviceValue(Lifted):
 
     def refuse(self, what: str) -> NoReturn:
         raise OnDeviceError(
-            f"{what} of a tensor on the device {self.memory.device} is needed by code that "
-            "computes with NumPy or SciPy. Move the tensor to the CPU first, with .cpu()."
+            f"a tensor on the device {self.memory.device} cannot be used by code that runs on the "
+            f"CPU, such as NumPy and SciPy ({what}). Move it there first, with .cpu()."
         )
 
 
 def seen(x: Any) -> Any:
-    """A value as a NumPy array, a copy; lists and tuples of values likewise."""
+    """A copy of a value as a NumPy array; for lists and tuples, of all values in them."""
     if isinstance(x, DeviceValue):
         return x.host
     if type(x) in (list, tuple):
@@ -363,7 +363,8 @@ def seen(x: Any) -> Any:
 
 
 def on_host(array: Any) -> Any:
-    """An array of XLA as one of NumPy, a copy. All processes that hold parts of it have to ask."""
+    """A copy of an XLA array as a NumPy array. All processes that hold parts of it must call this.
+    """
     if not array.is_fully_addressable:
         if not array.is_fully_replicated:
             from retrograd.distributed import _mesh_waits
@@ -395,13 +396,13 @@ def put(data: Any, device: Any, where: Any = None) -> DeviceValue:
     target = _platforms.target(device) if where is None else where
     if isinstance(data, DeviceValue) and not data.array.is_fully_addressable and where is None:
         data = data.host
-    given = data.array if isinstance(data, DeviceValue) else np.array(data)
+    source = data.array if isinstance(data, DeviceValue) else np.array(data)
     with jax.enable_x64(True):
         if isinstance(data, DeviceValue) or getattr(target, "is_fully_addressable", True):
-            array = _platforms.within_memory(jax.device_put, device, given, target)
+            array = _platforms.within_memory(jax.device_put, device, source, target)
         else:  # each process provides the parts on its own devices
-            array = jax.make_array_from_callback(given.shape, target, given.__getitem__)
-    if array is given:
+            array = jax.make_array_from_callback(source.shape, target, source.__getitem__)
+    if array is source:
         array = array.copy()
     return DeviceValue(Memory(array, numbered(device)), tuple(data.shape), data.dtype)
 

@@ -20,7 +20,7 @@ from retrograd.tensor._tensor import Tensor
 
 def _memory(self: Tensor) -> Any:
     if isinstance(self._data, Lifted):
-        self._data.refuse("the memory")
+        self._data.refuse("its storage")
     self._data = arrays.writable(self._data)
     return self._data
 

@@ -256,7 +256,7 @@ class Tensor(_Base):
     def data_ptr(self) -> int:
         """Returns the address in memory of the first element."""
         if isinstance(self._data, Lifted):
-            self._data.refuse("the address")
+            self._data.refuse("data_ptr()")
         self._data = arrays.writable(self._data)
         return int(self._data.__array_interface__["data"][0])
 
