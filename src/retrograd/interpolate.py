@@ -13,6 +13,7 @@ from retrograd.ops._operation import raw
 from retrograd.ops.linear import stack
 from retrograd.ops.shapes import reshaping, slicing
 from retrograd.ops.shapes.sorting import argsort, searchsorted
+from retrograd.optimize._points import on_cpu
 from retrograd.sparse import sparse_coo_tensor, spsolve
 from retrograd.tensor._conversion import as_tensor
 from retrograd.tensor._tensor import Tensor
@@ -134,7 +135,7 @@ class CubicSpline:
     def __init__(
         self, x: Any, y: Any, axis: int = 0, bc_type: Any = "not-a-knot", extrapolate: Any = None
     ) -> None:
-        points, values = _of_one_dtype(x, y)
+        points, values = map(on_cpu, _of_one_dtype(x, y))
         if points.ndim != 1 or points.shape[0] < 2:
             raise ValueError("CubicSpline: x must be a vector of at least 2 points.")
         if values.shape[axis] != points.shape[0]:
@@ -172,7 +173,7 @@ class CubicSpline:
         Returns:
             A Tensor, in which the shape of ``x`` stands where the points were in ``y``.
         """
-        at = as_tensor(x, dtype=self.x.dtype)
+        at = on_cpu(as_tensor(x, dtype=self.x.dtype))
         if self.extrapolate == "periodic":
             at = self.x[0] + (at - self.x[0]) % (self.x[-1] - self.x[0])
         flat = at.reshape(-1)

@@ -216,7 +216,7 @@ def test_out_of_memory_in_an_operation_and_in_a_backward_pass(
     def full(*args: Any) -> Any:
         raise jax.errors.JaxRuntimeError("RESOURCE_EXHAUSTED: Out of memory allocating 9 bytes")
 
-    for call in [*_calls._calls.values(), *y.grad_fn.asked.calls.values()]:
+    for call in [*_calls._calls.values(), *y.grad_fn.parameters.calls.values()]:
         if isinstance(call, (_calls.Call, _fused.Fused)):
             monkeypatch.setattr(call, "function", full)
     with pytest.raises(torch.OutOfMemoryError, match="xla:cpu:0 is out of memory"):
@@ -314,7 +314,12 @@ def test_writes_that_overlap_are_refused(write: Any) -> None:
 @pytest.mark.parametrize("solve", [
     lambda x: torch.optimize.minimize(lambda y: (y * y).sum(), x),
     lambda x: torch.optimize.root(lambda y: y - 1, x),
-    lambda x: torch.integrate.odeint(lambda t, y: -y, x, torch.linspace(0, 1, 3).double()),
+    lambda x: torch.integrate.odeint(lambda y, t: -y, x, torch.linspace(0, 1, 3).double()),
+    lambda x: torch.integrate.odeint(lambda y, t: -y, torch.ones(1).double(), x),
+    lambda x: torch.integrate.solve_ivp(lambda t, y: -y, (0, x[0]), torch.ones(1).double()),
+    lambda x: torch.integrate.quad(lambda t: t, 0.0, x[0]),
+    lambda x: torch.interpolate.CubicSpline(x, x),
+    lambda x: torch.interpolate.CubicSpline(x.cpu(), x.cpu())(x),
 ])  # fmt: skip
 def test_solvers_refuse_tensors_on_a_device(solve: Any) -> None:
     with pytest.raises(TypeError, match=r"a tensor passed to one is on xla:cpu:0\. Pass x\.cpu"):
@@ -322,9 +327,9 @@ def test_solvers_refuse_tensors_on_a_device(solve: Any) -> None:
 
 
 def test_code_for_arrays_refuses_tensors_on_a_device() -> None:
-    x = made([1.0, 2.0, 3.0, 4.0], dtype=torch.float64)
-    with pytest.raises(TypeError, match=r"with NumPy or SciPy\. Move the tensor to the CPU"):
-        torch.interpolate.CubicSpline(x, x * x)(x)
+    message = r"on the CPU, such as NumPy and SciPy \(data_ptr\(\)\)\. Move it there first"
+    with pytest.raises(TypeError, match=message):
+        made([1.0]).data_ptr()
 
 
 def test_an_interrupt_while_indices_are_checked_forgets_no_check() -> None:

@@ -135,7 +135,7 @@ def test_batches_of_gradients_are_no_constants_of_compiled_rules() -> None:
     for _ in range(2):
         (found,) = torch.autograd.grad(y, x, gradients, retain_graph=True, is_grads_batched=True)
     assert not gradients._data.kind.traced
-    assert "Batched" not in repr(list(type(y.grad_fn).asked.calls))
+    assert "Batched" not in repr(list(type(y.grad_fn).parameters.calls))
     for one, g in zip(found, gradients, strict=True):
         (expected,) = torch.autograd.grad(y, x, g, retain_graph=True)
         np.testing.assert_allclose(one.tolist(), expected.tolist(), atol=1e-14)

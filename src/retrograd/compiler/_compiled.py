@@ -162,7 +162,8 @@ class Compiled:
         names = names_for(seen, self.function)
         copies = HostCopies(seen.tensors)
         if copies.is_mixed:
-            self._give_up("it can see tensors on two devices, and a program runs on one.", None)
+            self._give_up("it can see tensors on two devices, and a program runs on one. Move "
+                          "them to one device.", None)  # fmt: skip
             return self.function(*args, **named)
         trace: Trace | None = None
         try:

@@ -15,7 +15,7 @@ from retrograd.ops._operation import raw
 from retrograd.ops.shapes import slicing
 from retrograd.optimize._captures import is_live, representative
 from retrograd.optimize._equations import doubles, vector, wide
-from retrograd.optimize._points import as_data
+from retrograd.optimize._points import as_data, on_cpu
 from retrograd.tensor._conversion import as_tensor
 from retrograd.tensor._tensor import Tensor
 
@@ -154,7 +154,7 @@ def _event(trajectory: _Scipy, grid: Grid, i: int, event: Any, end: float) -> Cr
 
 
 def _number(t: Any, like: Tensor) -> Tensor:
-    found: Tensor = as_tensor(t, dtype=like.dtype).reshape(())
+    found: Tensor = on_cpu(as_tensor(t, dtype=like.dtype)).reshape(())
     return found
 
 
@@ -216,7 +216,7 @@ def solve_ivp(
     args = () if args is None else args if isinstance(args, tuple) else (args,)
     functions = [] if events is None else [events] if callable(events) else list(events)
     first, last = (_number(t, y) for t in t_span)
-    times = None if t_eval is None else as_tensor(t_eval, dtype=y.dtype)
+    times = None if t_eval is None else on_cpu(as_tensor(t_eval, dtype=y.dtype))
     if times is not None and times.ndim != 1:
         raise ValueError(f"solve_ivp: t_eval must be a vector, got the shape {list(times.shape)}.")
     if times is not None and not _in_order(times, first, last):
@@ -338,7 +338,7 @@ def odeint(
     """
     start = as_data(y0)
     shape = tuple(start.shape)
-    times = as_tensor(t, dtype=start.dtype)
+    times = on_cpu(as_tensor(t, dtype=start.dtype))
     if times.ndim != 1 or len(times) < 1:
         raise ValueError(f"odeint: t must be a vector of times, got the shape {list(times.shape)}.")
 

@@ -25,6 +25,7 @@ from retrograd.ops.linear import stack
 from retrograd.ops.shapes import slicing
 from retrograd.optimize._captures import Parameters, is_live, outside, representative
 from retrograd.optimize._equations import as_args, vector
+from retrograd.optimize._points import on_cpu
 from retrograd.tensor._conversion import as_tensor
 from retrograd.tensor._tensor import Tensor
 
@@ -314,7 +315,7 @@ def _parts(low: Tensor, high: Tensor, points: list[Tensor]) -> list[tuple[Tensor
 
 def _limit(x: Any, dtype: Any) -> Tensor:
     if isinstance(x, Tensor):
-        return x.reshape(())
+        return on_cpu(x).reshape(())
     found: Tensor = wrap(arrays.asarray(float(x), arrays.float64))
     return found if dtype is None else as_tensor(found, dtype=dtype)
 

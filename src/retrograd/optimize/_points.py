@@ -163,7 +163,8 @@ def on_cpu(x: Tensor) -> Tensor:
     if device_value(x) is not None:
         raise TypeError(
             f"SciPy's solvers compute on the CPU, but a tensor passed to one is on {x.device}. "
-            "Pass x.cpu(). The function may move its argument to the device and its result back."
+            "Pass x.cpu(). A function passed to a solver may move its argument to the device and "
+            "its result back."
         )
     return x
 
