@@ -540,7 +540,7 @@ def test_the_command(tmp_path: Any, capsys: pytest.CaptureFixture[str]) -> None:
     assert "tensor" not in text
     assert "None fits into 107.4 B: fsdp needs the least" in text
     for arguments, words in (
-        ([f"{file}:none"], "has no function none"), (["none.py:x"], "give a Python file"),
+        ([f"{file}:none"], "has no function none"), (["none.py:x"], "there is no file none.py"),
         ([f"{file}:setup", "--strategy", "tensor"], "returns no plan of split layers"),
         ([f"{file}:Net"], "fails: TypeError"), ([f"{file}:ColwiseParallel"], "has to return"),
     ):  # fmt: skip

@@ -383,7 +383,7 @@ def test_mistakes_in_plans(tmp_path: Any, capsys: pytest.CaptureFixture[str]) ->
         ("no_tensors", 8, "has to return tensors as arguments, not int"),
         ("no_arguments", 8, "returns no arguments for the model"),
         ("wrong_layer", 8, "the model has no layer 'up', which the plan splits"),
-        ("no_style", 8, "has 'colwise' for '', which is no style such as ColwiseParallel"),
+        ("no_style", 8, "has 'colwise' for '', which is not a style such as ColwiseParallel"),
         ("no_plan", 8, "has to return a plan such as {'up': ColwiseParallel()}, not list"),
         ("split", 8, r"splits dimension 0 of weight, of shape (12, 8), which 8 devices cannot"),
         ("split", 3, "a batch of 64 samples cannot be split into 3 equal parts"),

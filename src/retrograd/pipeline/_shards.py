@@ -1,7 +1,7 @@
 """Estimates the memory and traffic of a training step on each device of a mesh.
 
-A model is called once on the device ``meta``, which has shapes and no memory. What nodes keep for
-the backward pass is counted; all else follows from the sizes of parameters.
+A model is called on the device ``meta``, which has shapes and no memory, with batches of two sizes.
+What nodes save for the backward pass is added up; the rest follows from the sizes of parameters.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from retrograd.pipeline._drawing import in_bytes, short
 
 WHY = {
     "data": "Each device has the whole model and a part of the batch. Gradients are added up.",
-    "fsdp": "Parameters, gradients and optimizer state are split. Parameters are gathered for the "
-    "forward pass of a block, and those that its backward pass needs once more for that.",
-    "tensor": "Layers are split by the plan, and each device has the whole batch. What split "
-    "layers compute in parts is added up.",
+    "fsdp": "Parameters, gradients and optimizer state are split. The parameters of a block are "
+    "gathered for its forward pass, and those that its backward pass needs are gathered again.",
+    "tensor": "Layers are split by the plan, and each device has the whole batch. Partial results "
+    "of split layers are added up.",
 }
-COMBINED = 30 * 2**20  # bytes of gradients that XLA adds up together, and that are whole till then
-FEW = 2  # samples of a batch that a model is called with
+COMBINED = 30 * 2**20  # bytes of gradients that XLA adds up together, unsplit until then
+FEW = 2  # samples in the batch that a model is called with
 STATES = {"adamw": 2, "adam": 2, "momentum": 1, "sgd": 0}  # of the size of parameters
 
 
@@ -33,18 +33,18 @@ class Parameter(NamedTuple):
 
     shape: tuple[int, ...]
     nbytes: int
-    unit: int  # the block that it is gathered with; 0 for what is in no block
+    unit: int  # the block that it is gathered with; 0 if it is in none
     again: bool  # whether the backward pass needs it
     is_split: bool  # by the plan for tensor parallel
 
 
 class Measured(NamedTuple):
-    """What a model takes, for a whole batch."""
+    """The memory that a model needs for a whole batch, and the data that it exchanges."""
 
     parameters: list[Parameter]
     inputs: int  # bytes, as all others
     activations: int
-    split_activations: int  # of these, what lies between layers that the plan splits
+    split_activations: int  # the part of these between layers that the plan splits
     added_up: int  # by the plan: outputs of layers, and gradients of their inputs
 
 
@@ -219,20 +219,20 @@ def table(costs: Sequence[Cost], bandwidth: Fraction | None) -> str:
 
 
 def legend(bandwidth: Fraction | None) -> list[str]:
-    """What the columns are."""
+    """The meanings of the columns."""
     return [
-        "gathered     parameters of other devices that are there at the same time, and gradients "
-        "that are whole until they are added up",
-        "activations  what the backward pass needs, and the batch; XLA's temporary values add up "
-        "to a third of it",
-        "traffic      what a device sends in a step",
-        *(["time         of that at the given bandwidth, if nothing is computed meanwhile"]
+        "gathered     parameters gathered from other devices, and gradients before they are added "
+        "up, at the peak",
+        "activations  values saved for the backward pass, and the batch; XLA's temporary values "
+        "can take up to 40 % more",
+        "traffic      bytes that a device sends in a step",
+        *(["time         of the traffic at the given bandwidth, without overlap with computation"]
           if bandwidth else []),
     ]  # fmt: skip
 
 
 def advice(costs: Sequence[Cost], limit: Fraction | None) -> list[str]:
-    """Why, and which strategy fits."""
+    """Descriptions of the strategies, and which one fits into the memory."""
     lines = [f"{row.strategy}: {WHY[row.strategy]}" for row in costs]
     if limit is None:
         return lines

@@ -21,12 +21,12 @@ NAMES = ("data", "fsdp", "tensor")
 OPTIMIZERS = ("adamw", "adam", "momentum", "sgd")
 ABOUT = "plan how to train a model on several devices"
 DESCRIPTION = """\
-Compute the memory that a training step takes on each device, and what the devices send to each
-other, before anything is run. The model is made without memory, so it can be of any size.
+Estimate the memory that a training step takes on each device, and the traffic between devices,
+without running it. The model is created without memory, so it can have any size.
 
-MODEL is a Python file and the name of a function in it, which returns a model and a tuple of the
-arguments that it is called with: the batch of all devices. The model returns the loss. For tensor
-parallel, the function also returns the plan that parallelize_module takes."""
+MODEL is a Python file and the name of a function in it. The function returns a model, which
+returns the loss, and a tuple of the arguments of the model: the batch of all devices. For tensor
+parallel, it also returns a plan as parallelize_module takes it."""
 EPILOG = """\
 examples:
   retrograd shard plan gpt.py:setup --devices 8
@@ -76,7 +76,7 @@ def add_to(commands: Any) -> None:
     add("--memory-gb", type=_cost, metavar="GB",
         help="memory of a device: show which strategies fit")
     add("--bandwidth-gb", type=_cost, metavar="GB",
-        help="what a device sends per second: show how long the traffic takes")
+        help="bandwidth of a device per second: show how long the traffic takes")
     plan.set_defaults(run=run)
 # fmt: on
 
@@ -86,14 +86,14 @@ def _incomplete(options: argparse.Namespace) -> int:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Run the command. What the user can correct is a ``UserError``."""
+    """Run the command. UserError for mistakes of the user."""
     from retrograd.pipeline import _shards
 
     model, batch, plan = _made(options.model)
     names: tuple[str, ...] = NAMES if options.strategy == "all" else (options.strategy,)
     if plan is None and options.strategy == "tensor":
-        raise UserError(f"{options.model} returns no plan of split layers, which tensor needs: "
-                        "return model, batch, {'blocks.*.up': ColwiseParallel()}")  # fmt: skip
+        raise UserError(f"{options.model} returns no plan of split layers, which the strategy "
+                        "tensor needs: return model, batch, {'blocks.*.up': ColwiseParallel()}")
     names = tuple(name for name in names if plan is not None or name != "tensor")
     _check_returned(options.model, model, batch, plan)
     _check_parts(model, batch, plan, names, options.devices)
@@ -116,12 +116,15 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _made(path: str) -> tuple[Any, Any, Any]:
-    """The model, the batch and the plan that a function makes, without memory."""
+    """The model, the batch and the plan that a function returns, without memory."""
     import retrograd
 
     file, colon, name = path.rpartition(":")
-    if not colon or not os.path.isfile(file):
+    if not colon:
         raise UserError(f"{path}: give a Python file and a function in it, such as gpt.py:setup")
+    if not os.path.isfile(file):
+        raise UserError(f"{path}: there is no file {file}. Give a Python file and a function in "
+                        "it, such as gpt.py:setup")  # fmt: skip
     try:
         with _alias.installed(), retrograd.device("meta"):
             namespace = runpy.run_path(file)
@@ -137,7 +140,8 @@ def _made(path: str) -> tuple[Any, Any, Any]:
             return model, batch, None
         case (model, tuple() as batch, plan):
             return model, batch, plan
-    raise UserError(f"{path} has to return a model, a tuple of arguments, and perhaps a plan")
+    raise UserError(f"{path} has to return a model, a tuple of its arguments and, if layers are "
+                    f"to be split, a plan; not {type(returned).__name__}")  # fmt: skip
 
 
 def _said(error: Exception) -> str:
@@ -149,7 +153,7 @@ def _said(error: Exception) -> str:
 
 
 def _check_returned(path: str, model: Any, batch: Any, plan: Any) -> None:
-    """An error if a function returned something else than it has to."""
+    """Raise an error unless a function returned a model, a batch and, optionally, a plan."""
     from retrograd.distributed.tensor.parallel import ParallelStyle, parts_at
 
     if not isinstance(model, Module):
@@ -164,14 +168,14 @@ def _check_returned(path: str, model: Any, batch: Any, plan: Any) -> None:
                         f"{type(plan).__name__}")  # fmt: skip
     for name, style in (plan or {}).items():
         if not isinstance(style, ParallelStyle):
-            raise UserError(f"{path}: the plan has {style!r} for {name!r}, which is no style such "
-                            "as ColwiseParallel()")  # fmt: skip
+            raise UserError(f"{path}: the plan has {style!r} for {name!r}, which is not a style "
+                            "such as ColwiseParallel()")  # fmt: skip
         if not any(parts_at(model, name)):
             raise UserError(f"{path}: the model has no layer {name!r}, which the plan splits")
 
 
 def _check_parts(model: Any, batch: Any, plan: Any, names: Any, devices: int) -> None:
-    """An error if devices cannot have equal parts of what a strategy splits."""
+    """Raise an error if what a strategy splits cannot be divided into equal parts."""
     from retrograd.pipeline import _shards
 
     sizes = {x.shape[0] for x in batch if x.ndim}
