@@ -313,7 +313,7 @@ def test_styles_of_users() -> None:
     assert layer(torch.ones(8, 16)).shape == (8, 8)
     assert seen == [(S(1),)]
     for style in ("colwise", ColwiseParallel):
-        with pytest.raises(TypeError, match=r"a plan has styles such as ColwiseParallel\(\)"):
+        with pytest.raises(TypeError, match=r"a plan must have styles such as ColwiseParallel\(\)"):
             parallelize_module(net(), ROW, {"0": style})
 
 
@@ -322,7 +322,7 @@ def test_mistakes_in_placements() -> None:
     for placements in (["S(0)"], [0], [S]):
         with pytest.raises(TypeError, match=r"a placement is Shard\(dim\) or Replicate\(\)"):
             distribute_tensor(x, ROW, placements)
-    with pytest.raises(TypeError, match=r"placements are a list, .*: \[Shard\(dim=0\)\]"):
+    with pytest.raises(TypeError, match=r"placements must be a list, .*: \[Shard\(dim=0\)\]"):
         distribute_tensor(x, ROW, S(0))
     with pytest.raises(TypeError, match=r"expected a DeviceMesh, .*, not None"):
         distribute_tensor(x, None, [S(0)])

@@ -91,9 +91,9 @@ def two_devices(one: Any, other: Any) -> RuntimeError:
     if one._mesh is not None or getattr(other, "_mesh", None) is not None:
         return RuntimeError(
             "got mixed torch.Tensor and DTensor, need to convert all torch.Tensor to DTensor "
-            f"before calling distributed operators! One is on {one}, another on {other}: "
-            "distribute_tensor(x, mesh, placements) puts a tensor on a mesh, and so does "
-            "x.to(y.device), whole on each device."
+            f"before calling distributed operators! One is on {one}, another on {other}. Move it "
+            "to the mesh with distribute_tensor(x, mesh, placements), or with x.to(y.device), "
+            "which replicates it."
         )
     return RuntimeError(
         "Expected all tensors to be on the same device, but found at least two devices, "

@@ -1,8 +1,8 @@
 """Waiting for XLA's programs on a mesh of several processes.
 
-XLA waits without an end for a process that runs no program, or another one. So a process waits for
-a program as it does for MPI, and checks its peers meanwhile; and before a tensor is read that all
-processes hold parts of, they agree that each of them reads it.
+XLA waits forever for a process that runs no program, or a different one. So a process waits for a
+program as it does for MPI, and checks its peers meanwhile. Before a tensor is read whose parts are
+in several processes, these agree that each of them reads it.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from retrograd.distributed import _groups
 from retrograd.distributed._calls import Call
 from retrograd.distributed._work import Work
 
-# After so many seconds, a peer that has left is taken not to have run a program. What others send
-# may take a moment.
+# After so many seconds, a peer that has left is assumed not to have run the program. The results of
+# others may take a moment to arrive.
 _ON_ITS_WAY = 3.0
 _MORE_THAN_ANY = 1 << 62
 
 
 class _Ready:
-    """Arrays of XLA as a request of MPI."""
+    """XLA arrays with the interface of an MPI request."""
 
     def __init__(self, arrays: Sequence[Any]) -> None:
         self.arrays = arrays
@@ -31,7 +31,7 @@ class _Ready:
 
 
 def wait_for(arrays: Sequence[Any]) -> None:
-    """Wait until arrays are computed. PeerError if a rank is gone that has to take part."""
+    """Wait until arrays are computed. PeerError if a rank that has to take part is gone."""
     ready = _Ready(arrays)
     if not _groups.is_initialized() or ready.Test():
         return
@@ -42,7 +42,7 @@ def wait_for(arrays: Sequence[Any]) -> None:
 
 
 def agree_to_read(array: Any) -> None:
-    """Wait until all ranks read a tensor whose parts they hold. MismatchError if one does not."""
+    """Wait until all ranks that hold parts of a tensor read it. MismatchError if one does not."""
     processes = {d.process_index for d in array.sharding.device_set}
     if _groups.is_initialized():
         group = _groups.default_group()

@@ -1,7 +1,7 @@
 """Meshes: devices that one program computes on together, under PyTorch's names.
 
-One process drives all of its devices, as in JAX; PyTorch has a process for each. A tensor on a mesh
-is one tensor of the whole shape, and XLA decides what its devices send to each other.
+One process drives all of its devices, as in JAX; in PyTorch, each device has its own process. A
+tensor on a mesh has the shape of the whole tensor, and XLA inserts the communication.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ VIRTUAL = "XLA_FLAGS=--xla_force_host_platform_device_count"
 
 
 class OnMesh(device):
-    """The device of tensors that are on a mesh. What is created on it is whole on each device."""
+    """The device of tensors on a mesh. New tensors on it are replicated."""
 
     never_changes = True  # so that programs that refer to it need not compare it at each call
 
@@ -51,9 +51,9 @@ class OnMesh(device):
 class DeviceMesh:
     """A multi-dimensional grid of devices, over which tensors are split or replicated.
 
-    ``mesh["tp"]`` is a part of the dimensions. Placements on it leave those of the others as they
-    are. All tensors know the whole mesh as theirs. Meshes of the same devices, shape and names are
-    equal, and tensors on them can be combined.
+    ``mesh["tp"]`` is a submesh with some of the dimensions. Placements on it do not affect the
+    other dimensions. Tensors always refer to the whole mesh. Meshes with the same devices, shape
+    and names are equal, and tensors on them can be combined.
 
     Args:
         device_type: ``"cuda"``, ``"tpu"``, ``"xla"``, or ``"cpu"``, which stands for ``"xla:cpu"``.
@@ -79,11 +79,11 @@ class DeviceMesh:
         available = devices.everywhere(self.device_type)
         numbers = self.mesh.flatten().tolist()
         if not numbers or any(not isinstance(i, int) or i < 0 for i in numbers):
-            raise ValueError(f"the devices of a mesh are given by their numbers, not by {numbers}")
+            raise ValueError(f"mesh must contain the numbers of devices, but it is {numbers}")
         if len(set(numbers)) < len(numbers):
             raise RuntimeError(f"DeviceMesh cannot have duplicate values, but found {numbers}")
         if max(numbers) >= len(available):
-            hint = f" {VIRTUAL}={len(numbers)} gives as many on the CPU, if it is set before JAX "
+            hint = f" {VIRTUAL}={len(numbers)} creates more on the CPU, if it is set before JAX "
             raise RuntimeError(
                 f"Mesh should not be bigger than default world size {len(available)}, but found "
                 f"{len(numbers)} ranks! There are {len(available)} devices '{self.device_type}'."
@@ -194,8 +194,8 @@ class DeviceMesh:
         Args:
             placements: ``Shard`` or ``Replicate``.
             shape: The shape of the tensor.
-            partly: Whether XLA decides about the dimensions of the whole mesh that this is a part
-                of, and not of others.
+            partly: Whether XLA chooses the placements along those dimensions of the whole mesh
+                that are not in this submesh.
 
         Returns:
             A ``NamedSharding``.
@@ -212,7 +212,7 @@ class DeviceMesh:
             if not partly and shape[dim] % parts:
                 raise ValueError(
                     f"dimension {dim} of a tensor of shape {tuple(shape)} cannot be split into "
-                    f"{parts} equal parts, which is what a mesh takes: choose another dimension, "
+                    f"{parts} equal parts, as a mesh requires: choose another dimension, "
                     "Replicate(), or pad it"
                 )
         free = sharding.PartitionSpec.UNCONSTRAINED if partly and self._root is not self else None
@@ -231,9 +231,9 @@ def init_device_mesh(
 ) -> DeviceMesh:
     """A mesh of the first devices, in order.
 
-    On the CPU, JAX makes as many virtual devices if it has not been used yet. In several processes
-    (``mpiexec -n 2 python train.py``, after ``init_process_group("mpi")``) the devices are those
-    of all processes, which then have to do the same in the same order.
+    On the CPU, JAX creates as many virtual devices if it has not been used yet. In several
+    processes (``mpiexec -n 2 python train.py``, after ``init_process_group("mpi")``) the mesh has
+    the devices of all processes, which must then execute the same operations in the same order.
 
     Args:
         device_type: ``"cuda"``, ``"tpu"``, ``"xla"``, or ``"cpu"``, which stands for ``"xla:cpu"``.
@@ -247,7 +247,7 @@ def init_device_mesh(
     """
     if isinstance(mesh_shape, int) or not all(isinstance(n, int) and n > 0 for n in mesh_shape):
         raise ValueError(
-            "mesh_shape is a tuple with the number of devices along each dimension, such as (8,) "
+            "mesh_shape must be a tuple with the number of devices along each dimension: (8,) "
             f"or (2, 4), but got {mesh_shape}"
         )
     shape = tuple(mesh_shape)
@@ -267,7 +267,7 @@ def init_device_mesh(
     if _known(device_type) == "xla:cpu":
         if math.prod(shape) % processes:
             raise RuntimeError(
-                f"{math.prod(shape)} devices cannot be shared out equally among {processes} "
+                f"{math.prod(shape)} devices cannot be divided equally among {processes} "
                 "processes: on the CPU, each makes the same number of virtual devices"
             )
         _make_virtual_devices(math.prod(shape) // processes)
@@ -278,7 +278,7 @@ def init_device_mesh(
 
 
 def _known(device_type: Any) -> str:
-    """The type of the devices of a mesh; an error if there are no meshes of it."""
+    """The device type of a mesh. Raises an error if it is not supported."""
     if not isinstance(device_type, str):
         raise TypeError(f"device_type is a string such as 'cuda', not {type(device_type).__name__}")
     kind = device(device_type).type
@@ -292,12 +292,12 @@ def _known(device_type: Any) -> str:
 
 
 def _make_virtual_devices(count: int) -> None:
-    """Have JAX make devices on the CPU, if nobody has said how many and it has made none yet."""
+    """Let JAX create devices on the CPU, unless their number is set or they exist already."""
     jax = Plug.devices().jax()
     if VIRTUAL.partition("=")[2] not in os.environ.get("XLA_FLAGS", ""):
         try:
             jax.config.update("jax_num_cpu_devices", count)
-        except RuntimeError:  # it has made them: the mesh says if they are too few
+        except RuntimeError:  # they exist: the mesh raises an error if they are too few
             return
 
 
@@ -305,7 +305,7 @@ _joined: list[int] = []
 
 
 def _join(processes: int) -> None:
-    """Have JAX's runtimes in the processes of the process group find each other."""
+    """Connect JAX's runtimes in the processes of the process group."""
     if _joined:
         return
     rank = _ranks.get_rank()
@@ -316,7 +316,7 @@ def _join(processes: int) -> None:
 
 
 def _free_address() -> str:
-    """A host and a port that the first process can be reached at."""
+    """A host and a port at which the first process can be reached."""
     import socket
 
     with socket.socket() as listener:

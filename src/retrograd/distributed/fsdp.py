@@ -45,12 +45,12 @@ class MixedPrecisionPolicy:
 
 @dataclass(frozen=True)
 class OffloadPolicy:
-    """That parameters stay on their devices."""
+    """Parameters stay on their devices."""
 
 
 @dataclass(frozen=True)
 class CPUOffloadPolicy(OffloadPolicy):
-    """That parameters are kept on the CPU. ``fully_shard`` refuses it.
+    """Parameters are kept on the CPU. Not supported by ``fully_shard``.
 
     Args:
         pin_memory: Whether their memory is pinned.
@@ -80,10 +80,10 @@ class FSDPModule:
         with self._shards:
             if self._shards.again:
                 with saved_tensors_hooks(self._shards.pack, self._shards.unpack):
-                    found = super().forward(*args, **named)  # type: ignore[misc]
+                    output = super().forward(*args, **named)  # type: ignore[misc]
             else:
-                found = super().forward(*args, **named)  # type: ignore[misc]
-        return _converted(found, policy.output_dtype)
+                output = super().forward(*args, **named)  # type: ignore[misc]
+        return _converted(output, policy.output_dtype)
 
     def set_requires_gradient_sync(
         self, requires_gradient_sync: bool, *, recurse: bool = True
@@ -92,14 +92,14 @@ class FSDPModule:
 
         Args:
             requires_gradient_sync: Whether gradients are added up over the devices.
-            recurse: Whether this is about all parts of the module.
+            recurse: Whether to include all submodules.
         """
 
     def set_is_last_backward(self, is_last_backward: bool) -> None:
         """Accepted for compatibility: each backward pass leaves complete gradients.
 
         Args:
-            is_last_backward: Whether no other one follows before the optimizer's step.
+            is_last_backward: Whether this is the last backward pass before the optimizer step.
         """
 
 
@@ -113,13 +113,13 @@ def _converted(values: Any, dtype: Any) -> Any:
 
 
 class Member(NamedTuple):
-    """A parameter that is split, by the module that has it and its name there: it may be replaced
-    by another one."""
+    """A split parameter, identified by its module and its name there, because it may be replaced by
+    another parameter."""
 
     owner: Any
     name: str
     split: tuple[Any, ...]  # its placements
-    whole: tuple[Any, ...]  # and those it is gathered with
+    whole: tuple[Any, ...]  # its placements while it is gathered
 
 
 class Shards:
@@ -130,8 +130,8 @@ class Shards:
         self.policy = policy
         self.again = again  # whether they are gathered a second time for the backward pass
         self.members: list[Member] = []
-        self.gathered: dict[int, tuple[Any, Any, Member]] = {}  # by the memory that they are in
-        self.hidden: list[tuple[Any, str, Any, Any]] = []  # parameters whose place these took
+        self.gathered: dict[int, tuple[Any, Any, Member]] = {}  # by id of their memory
+        self.hidden: list[tuple[Any, str, Any, Any]] = []  # the parameters that these replace
         self.depth = 0
 
     def add(self, owner: Any, name: str) -> None:
@@ -141,7 +141,7 @@ class Shards:
         self.members.append(Member(owner, name, split, tuple(own.values())))
 
     def present(self) -> Iterator[tuple[Any, Member]]:
-        """The parameters that there are, and on the mesh: not those of a module that was moved."""
+        """The parameters that exist and are on the mesh, which they are not after a move."""
         for member in self.members:
             parameter = member.owner._parameters.get(member.name)
             if parameter is not None and mesh_of(parameter) is not None:
@@ -158,7 +158,7 @@ class Shards:
         self.depth += 1
         if self.depth > 1:  # a module that calls itself
             return
-        # All of them first: if one cannot be gathered, the module is as it was.
+        # All are gathered first, so that the module is unchanged if one cannot be gathered.
         known: dict[int, Any] = {}
         present = [*self.present()]
         try:
@@ -169,7 +169,7 @@ class Shards:
         except BaseException:
             self.__exit__()
             raise
-        # Layers look there, and not only at attributes.
+        # Layers also read this dictionary, not only attributes.
         for p, member in present:
             member.owner._parameters[member.name] = known[id(p)]
             self.hidden.append((member.owner._parameters, member.name, p, known[id(p)]))
@@ -181,15 +181,15 @@ class Shards:
         self.gathered.clear()
         while self.hidden:
             parameters, name, parameter, gathered = self.hidden.pop()
-            if parameters.get(name) is gathered:  # and not another one, assigned meanwhile
+            if parameters.get(name) is gathered:  # unless another one was assigned meanwhile
                 parameters[name] = parameter
 
     def pack(self, x: Any) -> Any:
-        """What a node keeps of a value: of one that was gathered, how to gather it again."""
-        found = self.gathered.get(id(getattr(x._data, "memory", None)))
-        if found is None:
+        """What a node saves of a value: for a gathered one, how to gather it again."""
+        entry = self.gathered.get(id(getattr(x._data, "memory", None)))
+        if entry is None:
             return x
-        _, parameter, member = found
+        _, parameter, member = entry
         return parameter, parameter._version, member, x._data.steps
 
     def unpack(self, kept: Any) -> Any:
@@ -218,10 +218,10 @@ def fully_shard(
 ) -> Any:  # fmt: skip
     """Split the parameters of a module over the devices of a mesh.
 
-    They are gathered when the module is called, and again for its backward pass. Call it with the
-    parts of a model first, and then with the model: each call takes the parameters that no earlier
-    one has. A tensor that the module is called with is split by its first dimension, if it is on no
-    mesh yet. Gradients and the states of optimizers are split as their parameters are.
+    They are gathered when the module is called, and again for its backward pass. Call this function
+    for submodules first, and then for the model: each call handles the parameters that no earlier
+    call did. Tensors that the module is called with are split along the first dimension, unless
+    they are on a mesh already. Gradients and optimizer states are split like the parameters.
 
     Args:
         module: The module, or a list of modules, each of which is gathered while it runs.
@@ -266,7 +266,7 @@ def fully_shard(
 
 
 def _check(module: Any, mesh: Any, offload_policy: Any) -> None:
-    """An error if a module cannot be split over a mesh."""
+    """Raise an error if a module cannot be split over a mesh."""
     check_mesh(mesh)
     if not hasattr(module, "_parameters"):
         raise TypeError(f"fully_shard() takes a module, not {type(module).__name__}")
@@ -279,7 +279,7 @@ def _check(module: Any, mesh: Any, offload_policy: Any) -> None:
         raise ValueError(f"this {type(module).__name__} was passed to fully_shard() before")
     if isinstance(offload_policy, CPUOffloadPolicy):
         raise NotImplementedError(
-            "parameters of modules on a mesh stay on its devices: leave offload_policy out"
+            "offloading to the CPU is not supported: leave offload_policy out"
         )
 
 
@@ -310,7 +310,7 @@ def _place(
 def _split(parameter: Any, mesh: DeviceMesh) -> Any:
     """How a parameter is split: by the first dimension that has equal parts."""
     sizes = list(parameter.shape)
-    if mesh_of(parameter) is not None:  # what is split already has parts of that size
+    if mesh_of(parameter) is not None:  # of a parameter that is already split, the size of a part
         sharding = mesh._root.sharding(placements_of(parameter), sizes)
         sizes = list(sharding.shard_shape(tuple(sizes)))
     for dim, size in enumerate(sizes):

@@ -1,7 +1,7 @@
 """``Join``: training with different numbers of batches per rank.
 
-A rank that has none left makes the calls that the others need it to make. To know whether there are
-any, all ranks count before each batch how many have one.
+A rank without batches makes the calls that the others need. Before each batch, all ranks determine
+how many of them have one.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ class JoinHook:
         """Make the calls that go with one batch of another rank."""
 
     def post_hook(self, is_last_joiner: bool) -> None:
-        """Called once, when no rank has any left; ``is_last_joiner`` in those that had the most."""
+        """Called once, when no rank has batches left; ``is_last_joiner``: this one had the most."""
 
 
 class _Settings(NamedTuple):
     enable: bool = False
     throws: bool = False
-    counts: bool = False  # the first of several does it for all of them
+    counts: bool = False  # the first of several joinables acts for all of them
 
 
 class Joinable(ABC):
@@ -76,8 +76,8 @@ class Join:
         self._hooks = [joinable.join_hook(**kwargs) for joinable in joinables]
 
     def __enter__(self) -> None:
-        for place, joinable in enumerate(self._joinables):
-            joinable._join_settings = _Settings(self._enable, self._throws, place == 0)
+        for index, joinable in enumerate(self._joinables):
+            joinable._join_settings = _Settings(self._enable, self._throws, index == 0)
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None,

@@ -1,8 +1,8 @@
 """Tensors on a mesh of devices, under PyTorch's names.
 
-A DTensor here is an ordinary tensor whose memory is spread over the devices of a mesh, by a
-sharding of JAX. Its shape is that of the whole. Operations, gradients, optimizers and
-``torch.compile`` treat it as any tensor on a device, and XLA splits what they compute.
+A DTensor here is an ordinary tensor whose memory is distributed over the devices of a mesh, by a
+JAX sharding. Its shape is that of the whole tensor. Operations, gradients, optimizers and
+``torch.compile`` treat it as any tensor on a device, and XLA splits the computation.
 """
 
 from retrograd.distributed.tensor import parallel

@@ -68,19 +68,20 @@ class DTensor(metaclass=_Kind):
 
 
 def check_mesh(mesh: Any) -> None:
-    """TypeError if something is no mesh."""
+    """Raise TypeError unless the argument is a mesh."""
     if not isinstance(mesh, DeviceMesh):
-        raise TypeError(f"expected a DeviceMesh, which init_device_mesh() makes, not {mesh!r}")
+        raise TypeError(f"expected a DeviceMesh, as init_device_mesh() returns, not {mesh!r}")
 
 
 def _checked(mesh: DeviceMesh, placements: Sequence[Any] | None) -> tuple[Any, ...]:
     check_mesh(mesh)
     if isinstance(placements, Placement):
-        raise TypeError(f"placements are a list, with one for each dimension: [{placements!r}]")
+        raise TypeError("placements must be a list, with one for each dimension of the mesh: "
+                        f"[{placements!r}]")  # fmt: skip
     result = (Replicate(),) * mesh.ndim if placements is None else tuple(placements)
     for p in result:
         if not isinstance(p, Placement):
-            raise TypeError(f"a placement is Shard(dim) or Replicate(), not {p!r}")
+            raise TypeError(f"a placement must be Shard(dim) or Replicate(), not {p!r}")
     if len(result) != mesh.ndim:
         raise ValueError(
             "`placements` must have the same length as `device_mesh.ndim`! Found placements "
@@ -95,11 +96,12 @@ def _checked(mesh: DeviceMesh, placements: Sequence[Any] | None) -> tuple[Any, .
 
 
 def placements_of(x: Any) -> tuple[Any, ...]:
-    """The placements of a tensor on its mesh, one for each dimension of that."""
+    """The placements of a tensor on its mesh, one for each dimension of the mesh."""
     mesh, value = mesh_of(x), device_value(x)
     assert mesh is not None
     if value is None:
-        raise RuntimeError("placements are not known while a function is compiled: XLA decides")
+        raise RuntimeError("placements are not known while a function is compiled: XLA chooses "
+                           "them")  # fmt: skip
     where: dict[str, int] = {}
     for dim, names in enumerate(value.array.sharding.spec):
         where.update(dict.fromkeys((names,) if isinstance(names, str) else names or (), dim))
@@ -112,8 +114,8 @@ def _moved_to(self: Any, mesh: Any, placements: Any, source: Any, again: bool) -
     return Plug.devices().put(self, mesh._device, mesh.sharding(placements, self.shape))
 
 
-# Its gradient is placed as its operand is. ``again`` has a program do it a second time, where it
-# would otherwise keep what it got the first time.
+# The gradient gets the placements of the operand. ``again`` makes a program redistribute a second
+# time instead of keeping the first result.
 redistribute_op: Linear = Linear(
     "redistribute", _moved_to, inputs=("self",),
     rules={"self": lambda g, mesh, placements, source: g if source is None else redistribute_op(
@@ -141,7 +143,7 @@ def redistribute(x: Any, mesh: DeviceMesh | None, placements: Sequence[Any] | No
 
 
 def spread(x: Any, mesh: DeviceMesh, placements: Sequence[Any]) -> Any:
-    """A tensor from anywhere on a mesh, with its history."""
+    """A tensor from any device, moved to a mesh, with its history."""
     return redistribute(x if mesh_of(x) else moved(x, mesh._device), mesh, placements)
 
 
@@ -149,7 +151,7 @@ def spread(x: Any, mesh: DeviceMesh, placements: Sequence[Any]) -> Any:
 
 
 class _OfMesh:
-    """An attribute that tensors have if they are on a mesh."""
+    """An attribute that only tensors on a mesh have."""
 
     def __init__(self, function: Callable[..., Any], is_method: bool) -> None:
         self.function = function
@@ -182,7 +184,7 @@ def _full_tensor(x: Any, *, grad_placements: Any = None) -> Any:
 
 
 def _to_local(x: Any, *, grad_placements: Any = None) -> Any:
-    """What the first device of this process holds of the tensor."""
+    """The part of the tensor on the first device of this process."""
     mesh: Any = mesh_of(x)
     array = device_value(x).array
     if not array.is_fully_addressable:
@@ -264,7 +266,7 @@ def place(parameter: Any, mesh: DeviceMesh, placements: Sequence[Any]) -> None:
 
 @contextmanager
 def as_before_if_it_fails(module: Any) -> Iterator[None]:
-    """A block that places the parts of a module. If one cannot be placed, all are as before."""
+    """A context that restores a module if an error occurs while its parts are being placed."""
     parts = [*module.modules()]
     parameters = [(p, p._data, p.grad) for p in module.parameters()]
     tables = [
@@ -292,7 +294,7 @@ def distribute_module(
         module: The module.
         device_mesh: The mesh.
         partition_fn: Called with the name of each part of the module, the part, and the mesh, to
-            place its parameters. What it leaves is replicated.
+            place its parameters. Other parameters are replicated.
         input_fn: Called with the module, its inputs and the mesh before ``forward``. What it
             returns, if not None, replaces the inputs.
         output_fn: Called with the module, its output and the mesh after ``forward``.

@@ -17,7 +17,7 @@ class Placement:
         return isinstance(self, Shard) and dim in (None, self.dim)
 
     def is_replicate(self) -> bool:
-        """Whether each holds all of it."""
+        """Whether each device holds the whole tensor."""
         return isinstance(self, Replicate)
 
     def is_partial(self) -> bool:
@@ -27,7 +27,7 @@ class Placement:
 
 @dataclass(frozen=True)
 class Shard(Placement):
-    """Each device holds a part, of the same size.
+    """The tensor is split, and each device holds a part of the same size.
 
     Args:
         dim: The dimension of the tensor that is split.
@@ -41,7 +41,7 @@ class Shard(Placement):
 
 @dataclass(frozen=True)
 class Replicate(Placement):
-    """Each device holds all of it."""
+    """Each device holds the whole tensor."""
 
     def __str__(self) -> str:
         return "R"

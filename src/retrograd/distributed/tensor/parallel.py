@@ -1,7 +1,7 @@
 """Tensor parallel: layers whose weights are split over the devices of a mesh.
 
-Outputs are whole tensors on the mesh, not parts of them, so a model is written, and called, as for
-one device: attention splits all its heads, say, and not those of one device.
+Outputs are whole tensors on the mesh, not local parts. So a model is written and called as for one
+device: attention, for example, splits all heads, not only those of one device.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class ParallelStyle:
         return self.inputs
 
     def apply(self, module: Any, mesh: DeviceMesh) -> None:
-        """Place the parameters of a module, and from now on its inputs and outputs.
+        """Place the parameters of a module now, and its inputs and outputs in each call.
 
         Args:
             module: The module.
@@ -78,19 +78,19 @@ class ParallelStyle:
             module.register_forward_hook(after)
 
     def _apply(self, module: Any, device_mesh: DeviceMesh) -> Any:
-        """What PyTorch calls ``apply``: styles of users may define it."""
+        """PyTorch's name of ``apply``, which styles of users may define."""
         self.apply(module, device_mesh)
         return module
 
 
 def is_on_a_mesh(module: Any) -> bool:
-    """Whether a module is still on a mesh, and was not moved to another device since."""
+    """Whether a module is on a mesh, and was not moved to another device."""
     first = next(module.parameters(), None)
     return first is None or mesh_of(first) is not None
 
 
 def placed(values: Any, mesh: DeviceMesh, layouts: tuple[Any, ...]) -> Any:
-    """Tensors on a mesh with the placements that are given for the first of them."""
+    """Arguments or outputs, with the first tensors moved to a mesh with some placements."""
     if isinstance(values, Tensor):
         return values if layouts[0] is None else spread(values, mesh, (layouts[0],) * mesh.ndim)
     if not isinstance(values, (tuple, list)):
@@ -100,7 +100,7 @@ def placed(values: Any, mesh: DeviceMesh, layouts: tuple[Any, ...]) -> Any:
 
 
 def onto(values: Any, mesh: DeviceMesh, placement: Placement) -> Any:
-    """Arguments with all tensors that are on no mesh put on one."""
+    """Arguments in which all tensors that are not on a mesh are moved to one."""
 
     def put(x: Any) -> Any:
         if not isinstance(x, Tensor) or mesh_of(x) is not None:
@@ -116,19 +116,19 @@ def mapped(change: Callable[[Any], Any], values: Any) -> Any:
     if isinstance(values, (tuple, list)):
         return _like(values, [mapped(change, x) for x in values])
     if isinstance(values, dict):
-        found = copy(values)
-        found.update({name: mapped(change, x) for name, x in values.items()})
-        return found
+        copied = copy(values)
+        copied.update({name: mapped(change, x) for name, x in values.items()})
+        return copied
     return change(values)
 
 
-def _like(values: Any, found: list[Any]) -> Any:
-    """Some values as a tuple or a list of the class of another one."""
-    return type(values)(*found) if hasattr(values, "_fields") else type(values)(found)
+def _like(values: Any, items: list[Any]) -> Any:
+    """A tuple or list of the same class as another one."""
+    return type(values)(*items) if hasattr(values, "_fields") else type(values)(items)
 
 
-def _layouts(given: Layouts, default: Placement) -> tuple[Any, ...]:
-    return given if isinstance(given, tuple) else (default if given is None else given,)
+def _layouts(layouts: Layouts, default: Placement) -> tuple[Any, ...]:
+    return layouts if isinstance(layouts, tuple) else (default if layouts is None else layouts,)
 
 
 class ColwiseParallel(ParallelStyle):
@@ -301,7 +301,7 @@ def parallelize_module(
 ) -> Any:  # fmt: skip
     """Split the layers of a module over a mesh, each in a given style.
 
-    What no style places is replicated, and so are tensors that the module is called with.
+    Other parameters are replicated, and so are tensors that the module is called with.
 
     Args:
         module: The module.
@@ -319,14 +319,16 @@ def parallelize_module(
     check_mesh(device_mesh)
     if device_mesh.ndim != 1:
         raise ValueError(
-            f"a mesh of {device_mesh.ndim} dimensions: layers are split along one, mesh['name']"
+            f"parallelize_module() takes a mesh of one dimension, not {device_mesh.ndim}: pass "
+            "mesh['name']"
         )
-    given: Any = parallelize_plan
-    plan = given if isinstance(given, dict) else {"": given}
+    styles: Any = parallelize_plan
+    plan = styles if isinstance(styles, dict) else {"": styles}
     for style in plan.values():
         if not isinstance(style, (ParallelStyle, NoneType)):
             raise TypeError(
-                f"a plan has styles such as ColwiseParallel() for paths of layers, not {style!r}"
+                "a plan must have styles such as ColwiseParallel() for paths of layers, not "
+                f"{style!r}"
             )
     with as_before_if_it_fails(module):
         for path, style in plan.items():
@@ -349,7 +351,7 @@ def parallelize_module(
 
 
 def parts_at(module: Any, path: str) -> Iterator[Any]:
-    """The parts of a module whose paths fit a pattern."""
+    """The submodules whose paths match a pattern."""
     wanted = path.split(".")
     for name, part in module.named_modules():
         names = name.split(".")
