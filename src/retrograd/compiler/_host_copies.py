@@ -87,8 +87,8 @@ class HostCopies:
         self.like.update((id(x.grad), value) for x, value in self.held if x.is_leaf)
         kept = {id(x) for o, x in trace.tensors.items() if trace.outputs[o] in numbers}
         kept.update(id(x) for x in trace.watch.tensors)
-        made = [*trace.tensors.values(), *[x for x, _ in trace._concrete]]
-        self.new = [x for x in made if id(x) not in kept]
+        tensors = [*trace.tensors.values(), *[x for x, _ in trace._concrete]]
+        self.new = [x for x in tensors if id(x) not in kept]
         for x, template in trace.parts():
             if isinstance(template.of, Known):
                 self.parts.append((x, trace.watch.tensors[template.of.number], template.steps))

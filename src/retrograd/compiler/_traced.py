@@ -149,8 +149,8 @@ class Traced(Lifted):
     def tolist(self) -> Any:
         return self.looked_at("tolist()").tolist()
 
-    def __array__(self, *given: Any, **named: Any) -> Any:
-        return self.looked_at("numpy()").__array__(*given, **named)
+    def __array__(self, *args: Any, **named: Any) -> Any:
+        return self.looked_at("numpy()").__array__(*args, **named)
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **named: Any) -> Any:
         operation = Lifted.operations.get(ufunc.__name__)
@@ -160,8 +160,8 @@ class Traced(Lifted):
         named = {key: _values(x, name) for key, x in named.items()}
         return getattr(ufunc, method)(*[_values(x, name) for x in inputs], **named)
 
-    def __array_function__(self, function: Any, *given: Any) -> Any:
-        _, args, named = given
+    def __array_function__(self, function: Any, *call: Any) -> Any:
+        _, args, named = call
         name = f"NumPy's {function.__name__}()"
         return function(*_values(args, name), **{k: _values(x, name) for k, x in named.items()})
 

@@ -274,11 +274,11 @@ def find(operation: Any, args: Any, options: dict[str, Any]) -> tuple[Any, list[
         key = (key, *options, *keys_of(options.values(), flat, numbers))
     call = _calls.get(key, NEW)
     if call is NEW:
-        call = _calls[key] = made(operation, args, options, flat)
+        call = _calls[key] = compiled(operation, args, options, flat)
     return call, flat
 
 
-def made(operation: Any, args: Any, options: dict[str, Any], flat: list[Any]) -> Any:
+def compiled(operation: Any, args: Any, options: dict[str, Any], flat: list[Any]) -> Any:
     """A newly compiled function for a call: of the operation's lowering, or of the definition of a
     composite. None if there is neither."""
     if is_known(operation) and not sized_by_values(operation, options):

@@ -101,19 +101,19 @@ class Function:
         """
         jax = _platforms.jax()
         jitted = self.jitted = jax.jit(function)
-        given = [x.like if type(x) is Later else x for x in flat]
+        examples = [x.like if type(x) is Later else x for x in flat]
         if self.device._mesh is None and all([isinstance(x, (jax.Array, Later)) for x in flat]):
             there = jax.sharding.SingleDeviceSharding(_platforms.target(self.device))
             with jax.enable_x64(True):
-                lowered = jitted.lower(*given)
+                lowered = jitted.lower(*examples)
                 self.function = lowered.compile()
             self.likes = [jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=there)
                           for x in lowered.out_info]  # fmt: skip
-            self.traffic = sum([x.size * x.dtype.itemsize for x in (*given, *self.likes)])
+            self.traffic = sum([x.size * x.dtype.itemsize for x in (*examples, *self.likes)])
             self.later = True
             return
         with jax.enable_x64(True):
-            jitted.trace(*given)  # raises an error if there is no lowering
+            jitted.trace(*examples)  # raises an error if there is no lowering
 
         def call(*flat: Any) -> Any:
             with jax.enable_x64(True):
@@ -228,10 +228,10 @@ class _Whole:
 class _Plan:
     """The state of all queues with the same calls."""
 
-    __slots__ = ("met", "refused", "whole")
+    __slots__ = ("count", "refused", "whole")
 
     def __init__(self) -> None:
-        self.met = 0  # how often they occurred since the last compilation
+        self.count = 0  # how often they occurred since the last compilation
         self.whole: _Whole | None = None
         self.refused = False  # whether compilation failed
 
@@ -243,8 +243,8 @@ class _Plan:
             whole.outputs == wanted or all([n in whole.positions for n in wanted])
         ):
             return whole
-        self.met += 1
-        if self.met < REPEATS or self.refused:
+        self.count += 1
+        if self.count < REPEATS or self.refused:
             return None
         others = [] if whole is None else [n for n in whole.outputs if n not in set(wanted)]
         try:
@@ -252,7 +252,7 @@ class _Plan:
         except Exception:  # of any kind: the functions run one by one instead
             self.refused = True
             return None
-        self.whole, self.met = _Whole(joined, [*wanted, *others]), 0
+        self.whole, self.count = _Whole(joined, [*wanted, *others]), 0
         return self.whole
 
 

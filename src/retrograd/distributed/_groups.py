@@ -193,10 +193,10 @@ class _World:
         self.groups = []
         self.joined = []
 
-    def add(self, made: ProcessGroup) -> None:
+    def add(self, added: ProcessGroup) -> None:
         """Note a group that this process is in."""
-        self.groups.append(made)
-        self.joined.append(made)
+        self.groups.append(added)
+        self.joined.append(added)
 
 
 world = _World()
@@ -308,11 +308,11 @@ def init_process_group(
             raise ValueError(f"{name}={value} was given, but in this run of MPI it is {result}")
     world.process = os.getpid()
     world.comm = comm
-    made = ProcessGroup(world.created, range(comm.size), comm, limit, arrival.wait)
-    _liveness.start(made, world.joined, arrival.wait)
-    world.group = made
+    everyone = ProcessGroup(world.created, range(comm.size), comm, limit, arrival.wait)
+    _liveness.start(everyone, world.joined, arrival.wait)
+    world.group = everyone
     world.created += 1
-    world.add(made)
+    world.add(everyone)
 
 
 def check_timeout(timeout: Any) -> None:
@@ -435,9 +435,9 @@ def new_group(
     def wait(request: Any) -> None:
         Work(call, everyone, iter([[request]]), number=everyone.issued).wait()
 
-    made = ProcessGroup(number, chosen, comm, timeout or everyone.timeout, wait)
-    world.add(made)
-    return made
+    result = ProcessGroup(number, chosen, comm, timeout or everyone.timeout, wait)
+    world.add(result)
+    return result
 
 
 def _undefined() -> int:
@@ -461,9 +461,9 @@ def new_subgroups(group_size: int) -> tuple[Any, list[Any]]:
     size = default_group().size()
     if group_size > size or size % group_size:
         raise ValueError(f"The world size ({size}) must be divisible by group_size={group_size}")
-    mine, made = None, []
+    mine, groups = None, []
     for start in range(0, size, group_size):
         one = new_group(range(start, start + group_size))
-        made.append(one)
+        groups.append(one)
         mine = one if is_member(one) else mine
-    return mine, made
+    return mine, groups

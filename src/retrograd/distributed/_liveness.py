@@ -41,7 +41,7 @@ class Monitor:
     """The connections of this rank and what it has received."""
 
     def __init__(
-        self, rank: int, cards: list[dict[str, Any]], made: dict[int, socket.socket],
+        self, rank: int, cards: list[dict[str, Any]], connections: dict[int, socket.socket],
         groups: Sequence[Any] = (),
     ) -> None:  # fmt: skip
         self.rank = rank
@@ -62,10 +62,10 @@ class Monitor:
         self._noticed: set[tuple[str, float]] = set()
         self.lock = threading.RLock()  # a signal handler may announce during an announcement
         free_in_forks(self.lock)
-        self._connections = dict(made)
-        self._heard = dict.fromkeys(made, b"")
+        self._connections = dict(connections)
+        self._heard = dict.fromkeys(connections, b"")
         self._selector = selectors.DefaultSelector()
-        for peer, connection in made.items():
+        for peer, connection in connections.items():
             self._selector.register(connection, selectors.EVENT_READ, peer)
         if hasattr(os, "register_at_fork"):
             os.register_at_fork(after_in_child=self._let_go)
@@ -387,8 +387,8 @@ def start(group: Any, groups: Sequence[Any], wait: Callable[[Any], None]) -> Non
     that this process joins, and ``wait`` waits for a request of MPI."""
     if running.monitor is not None or group.size() == 1:
         return
-    cards, made = _network.connect(group.calls, wait)
-    monitor = running.monitor = Monitor(group.rank(), cards, made, groups)
+    cards, connections = _network.connect(group.calls, wait)
+    monitor = running.monitor = Monitor(group.rank(), cards, connections, groups)
     Watch.check = staticmethod(monitor.check)
     Watch.ask, Watch.tell = staticmethod(monitor.ask), staticmethod(monitor.notice)
     Watch.late = staticmethod(monitor.late)

@@ -86,6 +86,6 @@ def world(mpi: Any, wait: Callable[[Any], None]) -> Any:
 def duplicate(comm: Any, wait: Callable[[Any], None]) -> Any:
     """A communicator of the same processes, whose messages are not mixed with those of the first.
     Does not block inside MPI."""
-    made, request = comm.Idup()
+    copy, request = comm.Idup()
     wait(request)
-    return made
+    return copy

@@ -137,12 +137,12 @@ def connect(
         with ThreadPoolExecutor(1) as aside:
             higher = {peer for peer in near if peer > rank}
             answered = aside.submit(_answer, listener, secret, higher)
-            made = {peer: _call(cards[peer], rank, hosts[peer] == host, peer)
+            connections = {peer: _call(cards[peer], rank, hosts[peer] == host, peer)
                     for peer in near if peer < rank}  # fmt: skip
-            made |= answered.result()
-    for connection in made.values():
+            connections |= answered.result()
+    for connection in connections.values():
         _keep_alive(connection)
-    return cards, made
+    return cards, connections
 
 
 def _call(card: dict[str, Any], rank: int, same_host: bool, peer: int) -> socket.socket:
@@ -153,18 +153,18 @@ def _call(card: dict[str, Any], rank: int, same_host: bool, peer: int) -> socket
     while time.monotonic() < deadline:
         for address in ["127.0.0.1"] if same_host else card["at"]:
             try:
-                made = socket.create_connection((address, card["port"]), _TRY_SECONDS)
+                connection = socket.create_connection((address, card["port"]), _TRY_SECONDS)
             except OSError as error:
                 tried[address] = str(error)
                 continue
             try:
-                made.sendall(f"{card['secret']} {rank}\n".encode())
-                if made.recv(len(_YES)) == _YES:
-                    return made
+                connection.sendall(f"{card['secret']} {rank}\n".encode())
+                if connection.recv(len(_YES)) == _YES:
+                    return connection
                 tried[address] = "somebody else is there"
             except OSError as error:
                 tried[address] = str(error)
-            made.close()
+            connection.close()
         time.sleep(0.1)
     how = "; ".join(f"{address}: {why}" for address, why in tried.items()) or "it has no address"
     raise RuntimeError(
@@ -175,24 +175,24 @@ def _call(card: dict[str, Any], rank: int, same_host: bool, peer: int) -> socket
 
 def _answer(listener: socket.socket, secret: str, expected: set[int]) -> dict[int, socket.socket]:
     """Wait for the ranks that call this one. Connections of others are closed."""
-    made: dict[int, socket.socket] = {}
+    connected: dict[int, socket.socket] = {}
     deadline = time.monotonic() + _KNOCK_SECONDS
-    while missing := expected - set(made):
+    while missing := expected - set(connected):
         listener.settimeout(max(deadline - time.monotonic(), 0.01))
         try:
             connection, _ = listener.accept()
         except TimeoutError:
-            for connection in made.values():
+            for connection in connected.values():
                 connection.close()
             raise RuntimeError(
                 f"ranks {sorted(missing)} have not connected within {_KNOCK_SECONDS:g} s"
             ) from None
         caller = _caller(connection, secret)
         if caller in missing:
-            made[caller] = connection
+            connected[caller] = connection
         else:
             connection.close()
-    return made
+    return connected
 
 
 def _caller(connection: socket.socket, secret: str) -> int:

@@ -171,10 +171,10 @@ class DeviceMesh:
             )
         if isinstance(mesh_dim, str):
             return self[mesh_dim].get_local_rank()
-        found = self.get_coordinate()
-        if found is None:
+        coordinate = self.get_coordinate()
+        if coordinate is None:
             raise RuntimeError(f"this process drives no device of {self}")
-        return found[mesh_dim or 0]
+        return coordinate[mesh_dim or 0]
 
     def get_group(self, mesh_dim: int | str | None = None) -> Any:
         """Raises an error, as a mesh has no process groups.

@@ -129,8 +129,8 @@ def _solve(A: Any, B: Any, left: bool = True) -> Any:  # noqa: N803
     if left:
         solution = _lu_solve(lu, pivots, right)
     else:
-        turned, exchanges, _ = _lu(jnp.swapaxes(A, -2, -1))
-        transposed = _lu_solve(turned, exchanges, jnp.swapaxes(right, -2, -1))
+        factors, exchanges, _ = _lu(jnp.swapaxes(A, -2, -1))
+        transposed = _lu_solve(factors, exchanges, jnp.swapaxes(right, -2, -1))
         solution = jnp.swapaxes(transposed, -2, -1)
     return (solution[..., 0] if vector else solution), lu, pivots, info
 

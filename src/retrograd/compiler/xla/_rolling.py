@@ -84,12 +84,12 @@ def reordered(lines: Sequence[Line]) -> list[Line]:
     computed as soon as ``x`` is known. The gradient of ``x[t]``, which is zero except at step
     ``t``, and what depends on it, are computed last."""
     late: set[Var] = set()
-    made: set[Var] = set()
+    outputs: set[Var] = set()
     rest: list[Line] = []
     last: list[Line] = []
     parts: dict[Var, list[Line]] = {}
     for line in lines:
-        made.update(line.outputs)
+        outputs.update(line.outputs)
         if line.operation.name == "put_zeros" or not late.isdisjoint(line.inputs):
             late.update(line.outputs)
             last.append(line)
@@ -98,8 +98,8 @@ def reordered(lines: Sequence[Line]) -> list[Line]:
         else:
             rest.append(line)
     results: list[Line] = []
-    given = [part for v in parts if v not in made for part in parts[v]]
-    for line in (*given, *rest):
+    postponed = [part for v in parts if v not in outputs for part in parts[v]]
+    for line in (*postponed, *rest):
         waiting = [line]
         while waiting:
             results.append(waiting.pop())

@@ -252,8 +252,8 @@ def distribute_tensor(
     if mesh_of(tensor) is not None or tracer() is not None:
         return spread(tensor, device_mesh, wanted)
     where = device_mesh.sharding(wanted, tensor.shape)
-    made = wrap(Plug.devices().put(tensor.detach()._data, device_mesh._device, where))
-    return made.requires_grad_(tensor.requires_grad)
+    result = wrap(Plug.devices().put(tensor.detach()._data, device_mesh._device, where))
+    return result.requires_grad_(tensor.requires_grad)
 
 
 def place(parameter: Any, mesh: DeviceMesh, placements: Sequence[Any]) -> None:

@@ -65,9 +65,9 @@ class ParallelStyle:
         def before(part: Any, args: Any, options: Any) -> Any:
             if not is_on_a_mesh(part):
                 return None
-            given = {name: placed(x, mesh, (named[name],)) if name in named else x
+            named_args = {name: placed(x, mesh, (named[name],)) if name in named else x
                      for name, x in options.items()}  # fmt: skip
-            return (placed(args, mesh, inputs) if inputs else args), given
+            return (placed(args, mesh, inputs) if inputs else args), named_args
 
         def after(part: Any, args: Any, output: Any) -> Any:
             return placed(output, mesh, outputs) if is_on_a_mesh(part) else None
