@@ -100,7 +100,7 @@ def test_mistakes_in_meshes() -> None:
     with pytest.raises(RuntimeError, match=r"cannot have duplicate values, but found \[0, 0, 1\]"):
         DeviceMesh("cpu", [0, 0, 1])
     for numbers in ([-1, 1], [0.0, 1.0], []):
-        with pytest.raises(ValueError, match="given by their numbers"):
+        with pytest.raises(ValueError, match="must contain the numbers of devices"):
             DeviceMesh("cpu", numbers)
     for names in ("pp", ("tp", "tp"), 0):
         with pytest.raises(KeyError, match="Valid mesh_dim_names are"):
@@ -320,7 +320,7 @@ def test_styles_of_users() -> None:
 def test_mistakes_in_placements() -> None:
     x = torch.ones(8, 8)
     for placements in (["S(0)"], [0], [S]):
-        with pytest.raises(TypeError, match=r"a placement is Shard\(dim\) or Replicate\(\)"):
+        with pytest.raises(TypeError, match=r"a placement must be Shard\(dim\) or Replicate\(\)"):
             distribute_tensor(x, ROW, placements)
     with pytest.raises(TypeError, match=r"placements must be a list, .*: \[Shard\(dim=0\)\]"):
         distribute_tensor(x, ROW, S(0))

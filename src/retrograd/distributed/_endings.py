@@ -177,6 +177,13 @@ def _is_over(item: dict[str, Any] | None) -> bool:
     return item is not None and item.get("over", False)
 
 
+def run_first() -> None:
+    """Let our exit handler run before those that were registered since. JAX's waits for all
+    processes of a mesh, and ours has to tell them first that this program has ended."""
+    atexit.unregister(_at_exit)
+    atexit.register(_at_exit)
+
+
 def install(monitor: Monitor) -> None:
     """Handle the end of this program from now on."""
     atexit.register(_at_exit)

@@ -13,7 +13,7 @@ from typing import Any
 
 from retrograd import arrays
 from retrograd.autograd._wrap import Plug
-from retrograd.distributed import _groups, _objects, _ranks
+from retrograd.distributed import _endings, _groups, _objects, _ranks
 from retrograd.tensor._conversion import as_tensor
 from retrograd.tensor._device import COMPUTES, device
 
@@ -313,6 +313,7 @@ def _join(processes: int) -> None:
     _objects.broadcast_object_list(address, src=0)
     Plug.devices().jax().distributed.initialize(address[0], processes, rank)
     _joined.append(processes)
+    _endings.run_first()
 
 
 def _free_address() -> str:
