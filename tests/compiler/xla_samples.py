@@ -8,7 +8,7 @@ the file LEDGER does not have yet. XLA compiles small programs in a third of the
         --xla_llvm_disable_expensive_passes=true"
 
 It is a program of its own because JAX starts threads, which must not be in a process that forks, as
-tests do.
+tests do. ``PYTHONPATH`` has to contain tests and tests/compiler.
 """
 
 from __future__ import annotations
