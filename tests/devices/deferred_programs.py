@@ -515,3 +515,27 @@ def test_operations_in_between_at_any_line() -> None:
             np.testing.assert_allclose(found.tolist(), expected, rtol=1e-6)
     assert number > 100
     assert all(other.tolist() == [33.0, 36.0] for other in others)
+
+
+def test_a_finalizer_that_reads_a_value_of_the_queue() -> None:
+    x, number, acted = made([1.0, 2.0]), 0, True
+    while acted:
+        number += 1
+        acted = False
+        waits = x + 10
+
+        def act(waits: Any = waits) -> None:
+            nonlocal acted
+            acted = True
+            assert waits.tolist() == [11.0, 12.0]
+
+        before = sys.gettrace()
+        sys.settrace(at_line(number, act))
+        try:
+            values = small(x)
+            values[2].item()
+        finally:
+            sys.settrace(before)
+        for found, expected in zip(values, EXPECTED, strict=True):
+            np.testing.assert_allclose(found.tolist(), expected, rtol=1e-6)
+    assert number > 100

@@ -322,7 +322,8 @@ def deferred(function: Function, flat: list[Any]) -> list[Later]:
             if queue.sealed:
                 continue  # by another thread
             results = _appended(queue, function, flat)
-        break
+            if not queue.sealed:  # as by a finalizer that read a value of this queue meanwhile
+                break
     if len(queue.calls or ()) >= MOST or queue.traffic >= MOST_BYTES:
         queue.run()
     else:
@@ -339,7 +340,8 @@ def _ends(queue: Queue, function: Function) -> bool:
 
 def _appended(queue: Queue, function: Function, flat: list[Any]) -> list[Later]:
     inputs, known, calls = queue.inputs, queue.known, queue.calls
-    assert calls is not None
+    if calls is None:  # a finalizer has run the queue
+        return []
     key: list[Any] = [function]
     for x in flat:
         if type(x) is Later:
