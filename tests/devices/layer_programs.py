@@ -176,3 +176,48 @@ def test_adaptive_softmax() -> None:
         found.append([y.tolist() for y in (output, loss, x.grad)])
     for on, off in zip(*found, strict=True):
         np.testing.assert_allclose(on, off, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("options", [
+    {"tgt_mask": True}, {"src_mask": True, "memory_mask": True},
+    {"tgt_mask": True, "tgt_is_causal": True},
+])  # fmt: skip
+def test_transformers_with_causal_masks(options: dict[str, bool]) -> None:
+    def outputs(device: str) -> list[Any]:
+        torch.manual_seed(0)
+        layer = nn.Transformer(4, 2, 1, 1, 8, dropout=0.0).to(device)
+        x = torch.randn(3, 2, 4).to(device).requires_grad_()
+        causal = layer.generate_square_subsequent_mask(3, device=device)
+        y = layer(x, x, **{k: causal if "mask" in k else v for k, v in options.items()})
+        (y * y).sum().backward()
+        return [y, x.grad]
+
+    agree(outputs(DEVICE), outputs("cpu"), 1e-5)
+
+
+@pytest.mark.parametrize("make", [
+    lambda: nn.BatchNorm1d(2, device=DEVICE), lambda: nn.LazyBatchNorm1d(device=DEVICE),
+    lambda: torch.optim.swa_utils.AveragedModel(nn.BatchNorm1d(2), DEVICE),
+])  # fmt: skip
+def test_buffers_are_created_on_the_device(make: Any) -> None:
+    module = make()
+    module(torch.ones(3, 2, device=DEVICE))
+    assert {x.device.type for x in (*module.parameters(), *module.buffers())} == {DEVICE}
+
+
+def test_gradients_of_convolutions_by_their_functions() -> None:
+    x, w, g = (torch.randn(shape) for shape in ((1, 2, 5), (3, 2, 3), (1, 3, 3)))
+    expected = [nn.grad.conv1d_input(x.shape, w, g), nn.grad.conv1d_weight(x, w.shape, g)]
+    x, w, g = x.to(DEVICE), w.to(DEVICE), g.to(DEVICE)
+    found = [nn.grad.conv1d_input(x.shape, w, g), nn.grad.conv1d_weight(x, w.shape, g)]
+    agree(found, expected, 1e-5)
+
+
+def test_channels_pruned_at_random() -> None:
+    masks = []
+    for device in ("cpu", DEVICE):
+        layer = nn.Linear(2, 6).to(device)
+        torch.manual_seed(0)
+        nn.utils.prune.random_structured(layer, "weight", 3, dim=0)
+        masks.append(layer.weight_mask)
+    agree([masks[1]], [masks[0]], 0)

@@ -7,7 +7,6 @@ from typing import Any
 from retrograd.autograd import grad
 from retrograd.autograd.grad_mode import enable_grad
 from retrograd.nn import functional
-from retrograd.tensor._creation import zeros
 from retrograd.tensor._tensor import Tensor
 
 
@@ -28,13 +27,13 @@ def _functions(dims: int) -> tuple[Any, Any]:
 
     def by_input(input_size: Any, weight: Tensor, grad_output: Tensor, stride: Any = 1,
                  padding: Any = 0, dilation: Any = 1, groups: int = 1) -> Tensor:  # fmt: skip
-        image: Tensor = zeros(tuple(input_size), dtype=weight.dtype)
+        image: Tensor = weight.new_zeros(tuple(input_size))
         options = (stride, padding, dilation, groups)
         return _gradient(dims, image, weight, grad_output, 0, options)
 
     def by_weight(input: Tensor, weight_size: Any, grad_output: Tensor, stride: Any = 1,
                   padding: Any = 0, dilation: Any = 1, groups: int = 1) -> Tensor:  # fmt: skip
-        weight: Tensor = zeros(tuple(weight_size), dtype=input.dtype)
+        weight: Tensor = input.new_zeros(tuple(weight_size))
         options = (stride, padding, dilation, groups)
         return _gradient(dims, input, weight, grad_output, 1, options)
 

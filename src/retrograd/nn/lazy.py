@@ -299,7 +299,7 @@ class _LazyNorm(LazyModuleMixin):
             from retrograd.arrays import dtypes
             from retrograd.tensor._creation import tensor
 
-            this.num_batches_tracked = tensor(0, dtype=dtypes.int64)
+            this.num_batches_tracked = tensor(0, dtype=dtypes.int64, device=device)
 
     def reset_parameters(self) -> None:
         """Reset the parameters, once their shapes are known."""

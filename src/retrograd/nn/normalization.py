@@ -66,7 +66,7 @@ class _WithStatistics(_Affine):
         if track_running_stats:
             statistics["running_mean"] = zeros(num_features, **factory)
             statistics["running_var"] = ones(num_features, **factory)
-            statistics["num_batches_tracked"] = tensor(0, dtype=dtypes.int64)
+            statistics["num_batches_tracked"] = tensor(0, dtype=dtypes.int64, device=device)
         for name, value in statistics.items():
             self.register_buffer(name, value)
         self.reset_parameters()

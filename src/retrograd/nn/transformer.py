@@ -28,7 +28,7 @@ def _is_causal(mask: Any, hint: bool | None, size: int) -> bool:
     """The caller's hint or, without one, whether the mask is the causal mask."""
     if hint is not None or mask is None:
         return hint is True
-    causal = _subsequent_mask(size, dtype=mask.dtype)
+    causal = _subsequent_mask(size, mask.device, mask.dtype)
     return tuple(mask.shape) == tuple(causal.shape) and bool((mask == causal).all())
 
 

@@ -276,7 +276,7 @@ class RandomStructured(BasePruningMethod):
         total, count = _channels(t, self.amount, self.dim)
         if not count:
             return default_mask
-        chances = rand(total)
+        chances = rand(total, device=t.device)
         threshold = chances.kthvalue(count).values
         return default_mask * _along(t, (chances > threshold), self.dim)
 
