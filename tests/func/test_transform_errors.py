@@ -450,3 +450,22 @@ def test_saved_tensor_hooks_work_inside_transforms(torch: Torch) -> None:
     assert len(packed) > 0
     assert func.hessian(f)(x).tolist() == [[6, 0], [0, 12]]
     assert func.vmap(func.grad(f))(x[:, None]).tolist() == [[3], [12]]
+
+
+def test_attributes_that_only_arrays_have_are_refused() -> None:
+    found = {}
+
+    def f(x: Any) -> Any:
+        for name in ("astype", "flags", "real", "astype_", "__array_interface__"):
+            try:
+                getattr(x._data, name)
+            except AttributeError as error:
+                found[name] = str(error)
+        # It would slow down each access to an attribute that exists.
+        assert not hasattr(type(x._data), "__getattr__")
+        return x
+
+    retrograd.func.vmap(f)(retrograd.ones(2))
+    for name in ("astype", "flags", "real"):
+        assert found[name] == f"{name} of a value under vmap"
+    assert found.keys() == {"astype", "flags", "real", "astype_", "__array_interface__"}

@@ -12,7 +12,7 @@ from __future__ import annotations
 import importlib
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, ClassVar, NoReturn
+from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 
 from retrograd import arrays
 from retrograd._modes import call_below, modes, within
@@ -159,8 +159,9 @@ class Lifted:
     def __array__(self, *given: Any, **named: Any) -> Any:
         self.refuse("the array")
 
-    def __getattr__(self, name: str) -> Any:
-        self.refuse(name)
+    if TYPE_CHECKING:  # the other attributes of arrays, which are refused (see below)
+
+        def __getattr__(self, name: str) -> Any: ...
 
     def __getitem__(self, index: Any) -> Any:
         self.refuse("an element")
@@ -208,6 +209,19 @@ class Lifted:
         error = LooksAtValues(f"{what} of a value under {self.level.name}")
         error.transform = self.level.name
         raise error
+
+
+def _refused(name: str) -> property:
+    def refuse(x: Lifted) -> Any:
+        x.refuse(name)
+
+    return property(refuse)
+
+
+# Not by a ``__getattr__``, with which Python takes six times as long to read any attribute.
+for _name in dir(arrays.ndarray):
+    if not _name.startswith("__") and not hasattr(Lifted, _name):
+        setattr(Lifted, _name, _refused(_name))
 
 
 class Level:
