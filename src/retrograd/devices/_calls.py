@@ -12,6 +12,7 @@ from retrograd import arrays
 from retrograd.compiler._program import Line, Step, Var
 from retrograd.compiler._tracing import SIZED_BY_VALUES
 from retrograd.devices import _pending, _platforms
+from retrograd.devices._caches import Cache
 from retrograd.devices._deferred import Function
 from retrograd.devices._signatures import common_device, keys_of
 from retrograd.devices._values import DeviceValue, Kind, Memory, acts_once, find_kind, marked, seen
@@ -261,7 +262,7 @@ def viewed(var: Var, step: Step, layout: Any, known: dict[Var, Any]) -> Var:
 
 NEW: Any = object()
 # By signature. None if NumPy computes the operation, or a composite runs its definition.
-_calls: dict[Any, Any] = {}
+_calls = Cache()
 
 
 def find(operation: Any, args: Any, options: dict[str, Any]) -> tuple[Any, list[Any]]:

@@ -32,6 +32,7 @@ from typing import Any
 
 from retrograd._modes import modes, switch
 from retrograd.devices import _pending, _platforms
+from retrograd.devices._caches import Cache, count_function
 
 MOST = 128  # calls in one queue; XLA takes long to compile more
 ENOUGH = MOST // 2  # calls after which a queue ends where the program seems to repeat itself
@@ -99,6 +100,7 @@ class Function:
         tenth of the time of a call. It is needed only if some arguments are not JAX's arrays, or
         on a mesh, where their sharding may change.
         """
+        count_function()
         jax = _platforms.jax()
         jitted = self.jitted = jax.jit(function)
         examples = [x.like if type(x) is Later else x for x in flat]
@@ -256,11 +258,12 @@ class _Plan:
         return self.whole
 
 
-_plans: dict[Any, _Plan] = {}
+_plans = Cache()  # by signature
 
 
 def _joined(keys: Any, inputs: list[Any], outputs: list[int]) -> Any:
     """The calls of a queue as one function, compiled by XLA."""
+    count_function()
     jax = _platforms.jax()
     on_cpu = all([x.platform == "cpu" for x in inputs[0].devices()])
 

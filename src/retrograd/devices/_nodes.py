@@ -23,6 +23,7 @@ from retrograd.autograd._operation_node import (
 )
 from retrograd.autograd._saved import show_saved
 from retrograd.autograd._versions import UNCHANGING
+from retrograd.devices._caches import Cache
 from retrograd.devices._calls import NEW, TAKES_NUMBERS
 from retrograd.devices._fused import CannotTraceError, Fused
 from retrograd.devices._signatures import keys_of, values_in
@@ -47,7 +48,7 @@ class _Parameters:
         self.options = sorted(names - own)
         self.numbers = operation.name in TAKES_NUMBERS
         self.plain = plain  # runs the rules operation by operation
-        self.calls: dict[Any, Fused | None] = {}
+        self.calls = Cache()
 
 
 class _Next:

@@ -15,6 +15,7 @@ from typing import Any
 from retrograd import arrays
 from retrograd._modes import switch
 from retrograd.devices import _calls
+from retrograd.devices._caches import Cache
 from retrograd.devices._calls import NEW
 from retrograd.devices._nodes import node_class
 from retrograd.devices._signatures import common_device, keys_of
@@ -41,7 +42,7 @@ def fast_path(operation: Operation) -> Callable[..., Any] | None:
 def forward_on_device(operation: Operation) -> Callable[..., Any]:
     """A function that computes an operation on values on a device. It raises ``_GeneralPathError``
     for calls that have to take the general path."""
-    calls: dict[Any, Any] = {}  # by signature; None for the general path
+    calls = Cache()  # by signature; None for the general path
     numbers = operation.name in _calls.TAKES_NUMBERS
 
     def forward(*args: Any, **options: Any) -> Any:

@@ -14,12 +14,13 @@ from typing import Any
 
 from retrograd.compiler.xla import _updates
 from retrograd.devices import _platforms
+from retrograd.devices._caches import Cache
 from retrograd.devices._calls import number_on
 from retrograd.devices._deferred import Function
 from retrograd.devices._signatures import two_devices
 from retrograd.devices._values import DeviceValue, Memory
 
-_compiled: dict[Any, Function] = {}
+_compiled = Cache()
 
 
 def update(kernel: Any, operands: Any, numbers: Any) -> None:
