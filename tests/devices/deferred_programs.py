@@ -130,6 +130,19 @@ def test_results_between_are_rounded_to_bfloat16() -> None:
         assert results() == first
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("function", [
+    lambda x: x - x.amax(0, keepdim=True) * 2, lambda x: x / x.abs().sum(0, keepdim=True),
+    lambda x: x.softmax(0) * 4096,
+])  # fmt: skip
+def test_reductions_of_long_vectors(function: Any, dtype: Any) -> None:
+    """XLA fuses them with operations on their broadcast results, which can crash the process."""
+    x = torch.linspace(-1.0, 1.0, 4096).to(dtype)
+    y, expected = x.to(DEVICE), function(x).tolist()
+    for _ in range(3):
+        np.testing.assert_allclose(function(y).tolist(), expected, rtol=0.02)
+
+
 def test_numbers_change_without_a_compilation(runs: list[tuple[str, int]]) -> None:
     x = made([1.0, 2.0])
     for k in (0.5, 3.0, -0.0, 0.0, math.nan, math.inf, 7.25):

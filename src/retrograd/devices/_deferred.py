@@ -259,6 +259,10 @@ class _Plan:
 
 
 _plans = Cache()  # by signature
+# Passes that XLA must not run on the CPU: its algebraic simplifier, which also runs after the
+# barriers are removed; and the one that fuses operations for the library YNNPACK. Without the
+# simplifier, XLA 0.10 crashes in such a fusion for ``x - x.max(0, keepdim=True)`` of 4096 elements.
+_NOT_ON_CPU = ("algsimp", "dot-library-rewriter")
 
 
 def _joined(keys: Any, inputs: list[Any], outputs: list[int]) -> Any:
@@ -280,9 +284,8 @@ def _joined(keys: Any, inputs: list[Any], outputs: list[int]) -> Any:
 
     with jax.enable_x64(True):
         lowered = jax.jit(function).lower(*inputs)
-    # On the CPU, XLA removes barriers before the last pass of its algebraic simplifier.
     return lowered.compile(
-        compiler_options={"xla_disable_hlo_passes": "algsimp"} if on_cpu else None
+        compiler_options={"xla_disable_hlo_passes": ",".join(_NOT_ON_CPU)} if on_cpu else None
     )
 
 
