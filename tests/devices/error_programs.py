@@ -228,6 +228,20 @@ def test_out_of_memory_in_an_operation_and_in_a_backward_pass(
     assert x.tanh().tolist() == y.tolist()
 
 
+def test_out_of_memory_when_a_number_is_moved(monkeypatch: pytest.MonkeyPatch) -> None:
+    import jax
+
+    def full(*args: Any) -> Any:
+        raise jax.errors.JaxRuntimeError("RESOURCE_EXHAUSTED: Out of memory allocating 9 bytes")
+
+    x = made([1.0, 2.0])
+    with monkeypatch.context() as patch:
+        patch.setattr(jax, "device_put", full)
+        with pytest.raises(torch.OutOfMemoryError, match="xla:cpu:0 is out of memory"):
+            x * 17.0625
+    assert (x * 17.0625).tolist() == [17.0625, 34.125]
+
+
 def test_as_strided_of_a_view_of_another_dtype_is_refused() -> None:
     parts = torch.view_as_real(torch.ones(3, dtype=torch.complex64, device=DEVICE))
     with pytest.raises(RuntimeError, match="a view as another dtype"):

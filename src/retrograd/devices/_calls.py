@@ -140,7 +140,8 @@ def number_on(x: Any, device: Any) -> Any:
         jax = _platforms.jax()
         with jax.enable_x64(True):  # an array is copied, because it may be written to later
             data = jax.numpy.asarray(x) if is_float else np.array(x)
-            array = jax.device_put(data, _platforms.target(device))
+            target = _platforms.target(device)
+            array = _platforms.within_memory(jax.device_put, device, data, target)
         if is_float and (x == 0 or x != x):  # no keys: 0.0 equals -0.0, and NaN not even itself
             return array
         if len(_numbers) >= _MOST_NUMBERS:
