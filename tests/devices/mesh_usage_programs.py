@@ -4,7 +4,6 @@ tests/devices/test_on_meshes.py in a process of its own."""
 from __future__ import annotations
 
 import copy
-import re
 from collections import OrderedDict, namedtuple
 from typing import Any
 
@@ -13,7 +12,6 @@ import pytest
 
 import retrograd as torch
 from retrograd import nn
-from retrograd.__main__ import main
 from retrograd.distributed.device_mesh import DeviceMesh, init_device_mesh
 from retrograd.distributed.fsdp import (
     CPUOffloadPolicy,
@@ -330,69 +328,72 @@ def test_mistakes_in_placements() -> None:
         distribute_tensor(np.ones(8), ROW, [S(0)])
     with pytest.raises(RuntimeError, match="placements is needed for redistribute!"):
         distribute_tensor(x, ROW, [S(0)]).redistribute()
+    with pytest.raises(NotImplementedError, match=r"src_data_rank=1: .* of the first process, 0"):
+        distribute_tensor(x, ROW, [S(0)], src_data_rank=1)
+    with torch.device("meta"):
+        model = net()
+    for place in (
+        lambda: fully_shard(model, mesh=ROW), lambda: distribute_module(model, ROW),
+        lambda: parallelize_module(model, ROW, {"0": ColwiseParallel()}),
+    ):  # fmt: skip
+        with pytest.raises(NotImplementedError, match=r"create it, or the model, on the CPU"):
+            place()
 
 
-# -- plans -------------------------------------------------------------------------------------
-
-PROGRAM = """
-import torch
-from torch.distributed.tensor.parallel import ColwiseParallel
-
-class Net(torch.nn.Linear):
-    def forward(self, x):
-        return super().forward(x).sum()
-
-net, x = Net(8, 12), torch.empty(64, 8)
-
-def fails():
-    raise ValueError("what it says")
-
-def wrong_shape():
-    return net, (torch.empty(64, 9),)
-
-def no_model():
-    return 3, (x,)
-
-def no_tensors():
-    return net, (3,)
-
-def no_arguments():
-    return net, ()
-
-def wrong_layer():
-    return net, (x,), {"up": ColwiseParallel()}
-
-def no_style():
-    return net, (x,), {"": "colwise"}
-
-def no_plan():
-    return net, (x,), ["up"]
-
-def split():
-    return net, (x,), {"": ColwiseParallel()}
-"""
+def test_a_tensor_says_where_it_is() -> None:
+    x = distribute_tensor(torch.ones(2), ROW)
+    assert repr(x) == """tensor([1., 1.], device="a mesh of 8 devices 'xla:cpu'")"""
 
 
-def test_mistakes_in_plans(tmp_path: Any, capsys: pytest.CaptureFixture[str]) -> None:
-    file = tmp_path / "net.py"
-    file.write_text(PROGRAM)
-    for name, devices, words in (
-        ("fails", 8, 'fails: ValueError: what it says (.*:12: raise ValueError("what it says"))'),
-        ("wrong_shape", 8, "without memory: RuntimeError: mat1 and mat2 .*:7: return super"),
-        ("no_model", 8, "has to return a model first, not int"),
-        ("no_tensors", 8, "has to return tensors as arguments, not int"),
-        ("no_arguments", 8, "returns no arguments for the model"),
-        ("wrong_layer", 8, "the model has no layer 'up', which the plan splits"),
-        ("no_style", 8, "has 'colwise' for '', which is not a style such as ColwiseParallel"),
-        ("no_plan", 8, "has to return a plan such as {'up': ColwiseParallel()}, not list"),
-        ("split", 8, r"splits dimension 0 of weight, of shape (12, 8), which 8 devices cannot"),
-        ("split", 3, "a batch of 64 samples cannot be split into 3 equal parts"),
-    ):
-        assert main(["shard", "plan", f"{file}:{name}", "--devices", str(devices)]) == 2
-        said = capsys.readouterr().err
-        pattern = re.escape(words).replace(r"\.\*", ".*")
-        assert re.search(pattern, said), said
-        assert "Traceback" not in said
-    options = ["--devices", "4", "--strategy", "tensor"]
-    assert main(["shard", "plan", f"{file}:split", *options]) == 0
-    assert re.search("tensor +108 B +108 B +216 B", capsys.readouterr().out)
+def test_what_a_star_imports() -> None:
+    known: dict[str, Any] = {}
+    exec("from retrograd.distributed.tensor.parallel import *", known)
+    exec("from retrograd.distributed.device_mesh import *", known)
+    assert known["DeviceMesh"] is DeviceMesh
+    assert known["ColwiseParallel"] is ColwiseParallel
+    assert known.keys().isdisjoint({"copy", "warnings", "math", "os", "Tensor", "mapped"})
+
+
+# -- transforms --------------------------------------------------------------------------------
+
+
+def transformed(model: Any, x: Any, y: Any) -> list[Any]:
+    """Gradients for each sample and each of several models, tangents and a Jacobian."""
+    parameters = dict(model.named_parameters())
+
+    def loss(parameters: Any, x: Any, y: Any) -> Any:
+        found = torch.func.functional_call(model, parameters, (x,))
+        return nn.functional.cross_entropy(found, y)
+
+    def sample_loss(parameters: Any, x: Any, y: Any) -> Any:
+        return loss(parameters, x[None], y[None])
+
+    def called(parameters: Any) -> Any:
+        return torch.func.functional_call(model, parameters, (x,))
+
+    models = {name: torch.stack([p, 2 * p]) for name, p in parameters.items()}
+    ones = {name: torch.ones_like(p) for name, p in parameters.items()}
+    grad, vmap = torch.func.grad, torch.func.vmap
+    found = [
+        vmap(grad(sample_loss), (None, 0, 0))(parameters, x, y),
+        vmap(grad(loss), (0, None, None))(models, x, y),
+        torch.func.jacrev(lambda p: called(p).sum(0))(parameters),
+        {"tangent": torch.func.jvp(called, (parameters,), (ones,))[1]},
+    ]
+    return [v.detach().cpu().numpy() for each in found for v in each.values()]
+
+
+@pytest.mark.filterwarnings("error")  # what has no batching rule says so
+def test_transforms_of_sharded_modules() -> None:
+    torch.manual_seed(1)
+    x, y = torch.randn(8, 16), torch.randint(0, 8, (8,))
+    expected = transformed(net(), x, y)
+    plan = {"0": ColwiseParallel(), "2": RowwiseParallel()}
+    both = parallelize_module(net(), GRID["tp"], plan)
+    for model, mesh in (
+        (fully_shard(net(), mesh=ROW), ROW), (parallelize_module(net(), ROW, plan), ROW),
+        (fully_shard(both, mesh=GRID["dp"]), GRID["dp"]),
+    ):  # fmt: skip
+        batch = [distribute_tensor(t, mesh, [S(0)]) for t in (x, y)]
+        for found, v in zip(transformed(model, *batch), expected, strict=True):
+            np.testing.assert_allclose(found, v, rtol=1e-4, atol=1e-5)

@@ -6,7 +6,7 @@ What nodes save for the backward pass is added up; the rest follows from the siz
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from fractions import Fraction
 from typing import Any, NamedTuple
 
@@ -36,13 +36,15 @@ class Parameter(NamedTuple):
     unit: int  # the block that it is gathered with; 0 if it is in none
     again: bool  # whether the backward pass needs it
     is_split: bool  # by the plan for tensor parallel
+    trained: bool  # whether it gets a gradient
 
 
 class Measured(NamedTuple):
     """The memory that a model needs for a whole batch, and the data that it exchanges."""
 
     parameters: list[Parameter]
-    inputs: int  # bytes, as all others
+    buffers: int  # bytes, as all others
+    inputs: int
     activations: int
     split_activations: int  # the part of these between layers that the plan splits
     added_up: int  # by the plan: outputs of layers, and gradients of their inputs
@@ -70,7 +72,8 @@ class _Counting:
     def __init__(self, model: Any) -> None:
         self.parameters = {id(_memory(p)): p for p in model.parameters()}
         self.again: set[int] = set()
-        self.seen: dict[int, Any] = {}  # memory, which is kept so that its id stays its own
+        # Memory, which is kept so that its id stays its own.
+        self.seen = {id(_memory(x)): _memory(x) for x in model.buffers()}
         self.sizes = [0, 0]
         self.between = 0  # 1 where values are split
         self.added_up = 0
@@ -89,16 +92,20 @@ class _Counting:
         """See the inputs and outputs of a layer that is split."""
         by_rows = bool(style.linear)
 
-        def before(_: Any, args: Any) -> None:
+        def before(_: Any, args: Any, named: Any) -> None:
             if not by_rows:
-                self.added_up += _bytes_of(args[0])
+                self.added_up += _bytes_of((*args, *named.values())[0])
 
         def after(_: Any, args: Any, output: Any) -> None:
-            self.between = int(not by_rows and style.outputs[0].is_shard())
+            placement = style.outputs[0]  # None: as it is computed
+            self.between = int(not by_rows and (placement is None or placement.is_shard()))
             if by_rows:
                 self.added_up += _bytes_of(output)
 
-        self.handles += [part.register_forward_pre_hook(before), part.register_forward_hook(after)]
+        self.handles += [
+            part.register_forward_pre_hook(before, with_kwargs=True),
+            part.register_forward_hook(after),
+        ]
 
 
 def _memory(x: Any) -> Any:
@@ -115,8 +122,8 @@ def measured(model: Any, batch: Sequence[Any], plan: dict[str, Any] | None = Non
     if others or size <= FEW + 1:
         return _called(model, batch, plan)
     few, more = (_called(model, [x[:n] for x in batch], plan) for n in (FEW, FEW + 1))
-    grown = [a + (b - a) * (size - FEW) for a, b in zip(few[1:], more[1:], strict=True)]
-    return Measured(few.parameters, *grown)
+    grown = [a + (b - a) * (size - FEW) for a, b in zip(few[2:], more[2:], strict=True)]
+    return Measured(few.parameters, few.buffers, *grown)
 
 
 def _called(model: Any, batch: Sequence[Any], plan: dict[str, Any] | None) -> Measured:
@@ -124,6 +131,7 @@ def _called(model: Any, batch: Sequence[Any], plan: dict[str, Any] | None) -> Me
     from retrograd.distributed.tensor.parallel import parts_at
 
     counting = _Counting(model)
+    buffers = sum(map(_bytes_of, model.buffers()))
     split = {id(p) for _, p, _ in split_by(model, plan)}
     for path, style in (plan or {}).items():
         if hasattr(style, "linear"):
@@ -139,12 +147,12 @@ def _called(model: Any, batch: Sequence[Any], plan: dict[str, Any] | None) -> Me
     unit = {id(p): i + 1 for i, block in enumerate(blocks) for p in block.parameters()}
     parameters = [
         Parameter(tuple(p.shape), _bytes_of(p), unit.get(id(p), 0), id(p) in counting.again,
-                  id(p) in split)
+                  id(p) in split, p.requires_grad)
         for p in model.parameters()
     ]  # fmt: skip
     del output
     inputs = [x for x in batch if id(_memory(x)) not in counting.seen]
-    return Measured(parameters, sum(map(_bytes_of, inputs)), sum(counting.sizes),
+    return Measured(parameters, buffers, sum(map(_bytes_of, inputs)), sum(counting.sizes),
                     counting.sizes[1], counting.added_up)  # fmt: skip
 
 
@@ -165,29 +173,36 @@ def split_by(model: Any, plan: dict[str, Any] | None) -> Iterator[tuple[str, Any
 def cost(strategy: str, what: Measured, devices: int, states: int) -> Cost:
     """What a strategy takes on each device."""
     others = Fraction(devices - 1, devices)  # what a device gets from the others
-    whole = sum(p.nbytes for p in what.parameters)
+    trained = [p for p in what.parameters if p.trained]
+
+    def sizes(split: Callable[[Parameter], bool]) -> tuple[Fraction, Fraction, Fraction]:
+        """Of parameters and buffers, gradients, and the optimizer's state."""
+        gradients = _own(trained, devices, split)
+        own = _own(what.parameters, devices, split)
+        return own + what.buffers, gradients, states * gradients
+
     if strategy == "tensor":
-        own = _own(what.parameters, devices, lambda p: p.is_split)
         kept = what.activations - what.split_activations + Fraction(what.split_activations, devices)
         traffic = 2 * others * what.added_up
-        return Cost(strategy, own, own, states * own, Fraction(0), kept + what.inputs, traffic)
+        return Cost(strategy, *sizes(lambda p: p.is_split), Fraction(0), kept + what.inputs,
+                    traffic)  # fmt: skip
     activations = Fraction(what.activations + what.inputs, devices)
     if strategy == "data":
-        size = Fraction(whole)
-        return Cost(strategy, size, size, states * size, Fraction(0), activations,
+        whole = sum(p.nbytes for p in trained)
+        return Cost(strategy, *sizes(lambda p: False), Fraction(0), activations,
                     2 * others * whole)  # fmt: skip
     parts = [p for p in what.parameters if is_divisible(p, devices)]
-    own = _own(what.parameters, devices, lambda p: is_divisible(p, devices))
     units: dict[int, int] = {}
     for p in parts:
         units[p.unit] = units.get(p.unit, 0) + p.nbytes
     largest = max((size for number, size in units.items() if number), default=0)
     gathers = sum(p.nbytes * (1 + p.again) for p in parts)
-    rest = 2 * (whole - sum(p.nbytes for p in parts))  # whose gradients are added up
-    traffic = others * (gathers + sum(p.nbytes for p in parts) + rest)
-    together = min(sum(p.nbytes for p in parts), COMBINED)
+    # Of what is split, each device gets its part of a gradient; others are added up on all.
+    sums = sum(p.nbytes * (2 - is_divisible(p, devices)) for p in trained)
+    together = min(sum(p.nbytes for p in parts if p.trained), COMBINED)
     gathered = others * (units.get(0, 0) + largest + together)
-    return Cost(strategy, own, own, states * own, gathered, activations, traffic)
+    return Cost(strategy, *sizes(lambda p: is_divisible(p, devices)), gathered, activations,
+                others * (gathers + sums))  # fmt: skip
 
 
 def is_divisible(p: Parameter, devices: int) -> bool:
@@ -221,6 +236,7 @@ def table(costs: Sequence[Cost], bandwidth: Fraction | None) -> str:
 def legend(bandwidth: Fraction | None) -> list[str]:
     """The meanings of the columns."""
     return [
+        "parameters   with buffers, such as the statistics of a normalization",
         "gathered     parameters gathered from other devices, and gradients before they are added "
         "up, at the peak",
         "activations  values saved for the backward pass, and the batch; XLA's temporary values "

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 import runpy
+import sys
 import textwrap
 import traceback
 from types import NoneType
@@ -89,6 +90,8 @@ def run(options: argparse.Namespace) -> int:
     """Run the command. UserError for mistakes of the user."""
     from retrograd.pipeline import _shards
 
+    if options.bandwidth_gb == 0:
+        raise UserError("--bandwidth-gb 0: nothing could be sent")
     model, batch, plan = _made(options.model)
     names: tuple[str, ...] = NAMES if options.strategy == "all" else (options.strategy,)
     if plan is None and options.strategy == "tensor":
@@ -107,8 +110,9 @@ def run(options: argparse.Namespace) -> int:
     count = sum(p.numel() for p in model.parameters())
     limit, bandwidth = (None if x is None else x * 2**30
                         for x in (options.memory_gb, options.bandwidth_gb))  # fmt: skip
-    print(f"{type(model).__name__} of {count:,} parameters on {options.devices} devices, with "
-          f"{options.optimizer}: bytes on each device\n")  # fmt: skip
+    devices = f"{options.devices} device{'s' * (options.devices > 1)}"
+    print(f"{type(model).__name__} of {count:,} parameters on {devices}, with {options.optimizer}: "
+          "bytes on each device\n")  # fmt: skip
     print(_shards.table(costs, bandwidth) + "\n")
     for line in [*_shards.legend(bandwidth), "", *_shards.advice(costs, limit)]:
         print(textwrap.fill(line, min(_columns(), 100)))
@@ -120,11 +124,13 @@ def _made(path: str) -> tuple[Any, Any, Any]:
     import retrograd
 
     file, colon, name = path.rpartition(":")
-    if not colon:
+    if not (colon and name):
         raise UserError(f"{path}: give a Python file and a function in it, such as gpt.py:setup")
     if not os.path.isfile(file):
         raise UserError(f"{path}: there is no file {file}. Give a Python file and a function in "
                         "it, such as gpt.py:setup")  # fmt: skip
+    before = sys.path[:]
+    sys.path.insert(0, os.path.dirname(os.path.abspath(file)))  # as Python does for a script
     try:
         with _alias.installed(), retrograd.device("meta"):
             namespace = runpy.run_path(file)
@@ -135,6 +141,8 @@ def _made(path: str) -> tuple[Any, Any, Any]:
         raise
     except Exception as error:
         raise UserError(f"{path} fails: {_said(error)}") from error
+    finally:
+        sys.path[:] = before
     match returned:
         case (model, tuple() as batch):
             return model, batch, None
@@ -154,7 +162,7 @@ def _said(error: Exception) -> str:
 
 def _check_returned(path: str, model: Any, batch: Any, plan: Any) -> None:
     """Raise an error unless a function returned a model, a batch and, optionally, a plan."""
-    from retrograd.distributed.tensor.parallel import ParallelStyle, parts_at
+    from retrograd.distributed.tensor.parallel import ParallelStyle, is_splittable, parts_at
 
     if not isinstance(model, Module):
         raise UserError(f"{path} has to return a model first, not {type(model).__name__}")
@@ -170,8 +178,13 @@ def _check_returned(path: str, model: Any, batch: Any, plan: Any) -> None:
         if not isinstance(style, ParallelStyle):
             raise UserError(f"{path}: the plan has {style!r} for {name!r}, which is not a style "
                             "such as ColwiseParallel()")  # fmt: skip
-        if not any(parts_at(model, name)):
+        parts = [*parts_at(model, name)]
+        if not parts:
             raise UserError(f"{path}: the model has no layer {name!r}, which the plan splits")
+        for part in parts:
+            if hasattr(style, "linear") and not is_splittable(part):
+                raise UserError(f"{path}: the plan has {type(style).__name__}() for {name!r}, a "
+                                f"{type(part).__name__}: it splits Linear and Embedding")
 
 
 def _check_parts(model: Any, batch: Any, plan: Any, names: Any, devices: int) -> None:

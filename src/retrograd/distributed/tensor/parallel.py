@@ -89,6 +89,11 @@ def is_on_a_mesh(module: Any) -> bool:
     return first is None or mesh_of(first) is not None
 
 
+def is_splittable(module: Any) -> bool:
+    """Whether a module is a ``Linear`` or an ``Embedding``, which can be split."""
+    return hasattr(module, "in_features") or hasattr(module, "num_embeddings")
+
+
 def placed(values: Any, mesh: DeviceMesh, layouts: tuple[Any, ...]) -> Any:
     """Arguments or outputs, with the first tensors moved to a mesh with some placements."""
     if isinstance(values, Tensor):
@@ -154,7 +159,7 @@ class ColwiseParallel(ParallelStyle):
         self.outputs = _layouts(output_layouts, Shard(-1))
 
     def split(self, module: Any, mesh: DeviceMesh) -> None:
-        if not (hasattr(module, "in_features") or hasattr(module, "num_embeddings")):
+        if not is_splittable(module):
             raise NotImplementedError(
                 f"{type(self).__name__} currently only support nn.Linear and nn.Embedding!"
             )
