@@ -317,7 +317,7 @@ class DeviceValue(Lifted):
         return self.host.tolist()
 
     def text(self, suffixes: str) -> str:
-        return f"{repr(as_tensor(self.host))[:-1]}, device='{self.memory.device}'{suffixes})"
+        return f"{repr(as_tensor(self.host))[:-1]}, device={str(self.memory.device)!r}{suffixes})"
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **named: Any) -> Any:
         operation = Lifted.operations.get(ufunc.__name__)

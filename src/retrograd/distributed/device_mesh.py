@@ -324,3 +324,6 @@ def _free_address() -> str:
         listener.bind(("", 0))
         port = listener.getsockname()[1]
     return f"{socket.gethostname()}:{port}"
+
+
+__all__ = ["DeviceMesh", "init_device_mesh"]

@@ -19,6 +19,7 @@ from retrograd.distributed.tensor._dtensor import (
 )
 from retrograd.distributed.tensor._placements import Replicate, Shard
 from retrograd.distributed.tensor.parallel import is_on_a_mesh, mapped, onto
+from retrograd.ops._lifted import LooksAtValues
 from retrograd.tensor._tensor import Tensor
 
 
@@ -112,6 +113,14 @@ def _converted(values: Any, dtype: Any) -> Any:
     )
 
 
+def _memory(x: Any) -> Any:
+    """The memory that a value is in; None for the batches of ``vmap``, and on the CPU."""
+    try:
+        return x._data.memory
+    except (AttributeError, LooksAtValues):
+        return None
+
+
 class Member(NamedTuple):
     """A split parameter, identified by its module and its name there, because it may be replaced by
     another parameter."""
@@ -165,7 +174,8 @@ class Shards:
             for p, member in present:
                 if id(p) not in known:
                     known[id(p)] = x = self.gather(p, member)
-                    self.gathered[id(x._data.memory)] = (x, p, member)
+                    if (memory := _memory(x)) is not None:
+                        self.gathered[id(memory)] = (x, p, member)
         except BaseException:
             self.__exit__()
             raise
@@ -186,7 +196,7 @@ class Shards:
 
     def pack(self, x: Any) -> Any:
         """What a node saves of a value: for a gathered one, how to gather it again."""
-        entry = self.gathered.get(id(getattr(x._data, "memory", None)))
+        entry = self.gathered.get(id(_memory(x)))
         if entry is None:
             return x
         _, parameter, member = entry

@@ -12,6 +12,8 @@ from retrograd._modes import modes
 from retrograd.autograd._wrap import Plug, wrap
 from retrograd.distributed.device_mesh import DeviceMesh
 from retrograd.distributed.tensor._placements import Partial, Placement, Replicate, Shard
+from retrograd.ops._batching import BatchLevel
+from retrograd.ops._batching_declarations import own
 from retrograd.ops._lifted import Lifted, device_value, tracer
 from retrograd.ops._operation import Linear
 from retrograd.tensor import _creation, _randoms
@@ -73,6 +75,14 @@ def check_mesh(mesh: Any) -> None:
         raise TypeError(f"expected a DeviceMesh, as init_device_mesh() returns, not {mesh!r}")
 
 
+def check_source(src_data_rank: int | None) -> None:
+    """An error if tensors are to be those of another process than the first."""
+    if src_data_rank not in (0, None):
+        raise NotImplementedError(
+            f"src_data_rank={src_data_rank}: tensors on a mesh are those of the first process, 0"
+        )
+
+
 def _checked(mesh: DeviceMesh, placements: Sequence[Any] | None) -> tuple[Any, ...]:
     check_mesh(mesh)
     if isinstance(placements, Placement):
@@ -114,31 +124,40 @@ def _moved_to(self: Any, mesh: Any, placements: Any, source: Any, again: bool) -
     return Plug.devices().put(self, mesh._device, mesh.sharding(placements, self.shape))
 
 
+@own("the dimensions that are split come after that of the batch")
+def _redistribute_batch(
+    level: BatchLevel, op: Any, args: list[Any], options: dict[str, Any]
+) -> Any:  # fmt: skip
+    placements = [Shard(p.dim + 1) if isinstance(p, Shard) and p.dim >= 0 else p
+                  for p in options["placements"]]  # fmt: skip
+    return op(args[0].value, **options | {"placements": tuple(placements)})
+
+
 # The gradient gets the placements of the operand. ``again`` makes a program redistribute a second
 # time instead of keeping the first result.
 redistribute_op: Linear = Linear(
     "redistribute", _moved_to, inputs=("self",),
     rules={"self": lambda g, mesh, placements, source: g if source is None else redistribute_op(
         g, mesh=mesh._root, placements=source, source=None, again=False)},
-    node="RedistributeBackward", dtypes="free", rearranges=True, table={},
+    node="RedistributeBackward", batch=_redistribute_batch, dtypes="free", rearranges=True, table={},
 )  # fmt: skip
 bind(redistribute_op)
 
 
 def redistribute(x: Any, mesh: DeviceMesh | None, placements: Sequence[Any] | None) -> Any:
-    own = mesh_of(x)
-    assert own is not None
+    whole = mesh_of(x)
+    assert whole is not None
     if placements is None:
         raise RuntimeError("placements is needed for redistribute!")
-    mesh = own if mesh is None else mesh
+    mesh = whole if mesh is None else mesh
     wanted = _checked(mesh, placements)
-    if mesh._root != own:
+    if mesh._root != whole:
         raise NotImplementedError("redistribute() to another mesh: full_tensor() and distribute it")
-    source = None
-    if device_value(x) is not None:  # with what is known of the other dimensions
-        source = placements_of(x)
-        now = dict(zip(own._axes, source, strict=True)) | dict(zip(mesh._axes, wanted, strict=True))
-        mesh, wanted = own, tuple(now.values())
+    source, value = None, device_value(x)
+    if value is not None and value.shape == x.shape:  # and not a batch under vmap
+        source = placements_of(x)  # with what is known of the other dimensions
+        now = dict(zip(whole._axes, source, strict=True))
+        mesh, wanted = whole, tuple((now | dict(zip(mesh._axes, wanted, strict=True))).values())
     return redistribute_op(x, mesh=mesh, placements=wanted, source=source, again=False)
 
 
@@ -231,10 +250,11 @@ def distribute_tensor(
     """A tensor on a mesh of devices.
 
     Args:
-        tensor: The whole tensor, on any device. In several processes, the same in each.
+        tensor: The whole tensor, on any device. In several processes, one of the same shape in
+            each.
         device_mesh: The mesh.
         placements: One for each dimension of the mesh; ``Replicate()`` by default.
-        src_data_rank: Accepted for compatibility; it has no effect.
+        src_data_rank: In several processes, 0: the tensor of the first one is distributed.
 
     Returns:
         A leaf, which requires grad if the given tensor does.
@@ -249,6 +269,12 @@ def distribute_tensor(
         raise TypeError(
             f"distribute_tensor() takes a tensor, not {type(tensor).__name__}: use torch.tensor(x)"
         )
+    if tensor.is_meta:
+        raise NotImplementedError(
+            "a tensor on the device 'meta' has no elements that a mesh could hold: create it, or "
+            "the model, on the CPU, or call model.to_empty(device='cpu') before"
+        )
+    check_source(src_data_rank)
     if mesh_of(tensor) is not None or tracer() is not None:
         return spread(tensor, device_mesh, wanted)
     where = device_mesh.sharding(wanted, tensor.shape)

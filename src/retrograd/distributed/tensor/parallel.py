@@ -18,6 +18,7 @@ from retrograd.distributed.device_mesh import DeviceMesh
 from retrograd.distributed.tensor._dtensor import (
     as_before_if_it_fails,
     check_mesh,
+    check_source,
     distribute_module,
     mesh_of,
     place,
@@ -312,7 +313,7 @@ def parallelize_module(
         module: The module.
         device_mesh: The mesh, of one dimension: ``mesh["tp"]``.
         parallelize_plan: A style, or a style for each path of layers, such as ``"blocks.*.up"``.
-        src_data_rank: Accepted for compatibility; it has no effect.
+        src_data_rank: In several processes, 0: parameters are those of the first one.
 
     Returns:
         The module. Its parameters stay the same objects.
@@ -322,6 +323,7 @@ def parallelize_module(
         >>> parallelize_module(model, mesh["tp"], plan)  # doctest: +SKIP
     """
     check_mesh(device_mesh)
+    check_source(src_data_rank)
     if device_mesh.ndim != 1:
         raise ValueError(
             f"parallelize_module() takes a mesh of one dimension, not {device_mesh.ndim}: pass "
@@ -362,3 +364,10 @@ def parts_at(module: Any, path: str) -> Iterator[Any]:
         names = name.split(".")
         if len(names) == len(wanted) and all(map(fnmatch, names, wanted)):
             yield part
+
+
+__all__ = [
+    "ColwiseParallel", "ParallelStyle", "PrepareModuleInput", "PrepareModuleInputOutput",
+    "PrepareModuleOutput", "RowwiseParallel", "SequenceParallel", "loss_parallel",
+    "parallelize_module",
+]  # fmt: skip
