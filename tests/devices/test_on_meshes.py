@@ -61,6 +61,7 @@ dist.init_process_group("mpi")
 mesh = init_device_mesh("cpu", (4,))
 x = distribute_tensor(torch.arange(8.0), mesh, [Shard(0)])
 print("total", x.sum().item(), flush=True)
+dist.barrier()
 """
 
 
@@ -84,6 +85,66 @@ def test_a_process_that_does_not_take_part_ends_all(program: str, words: str) ->
     assert all("total 28.0" in text for text in result.out)
     assert re.search(re.escape(words).replace(r"\.\*", ".*"), result.err[0]), result.report()
     assert result.seconds < 60
+
+
+RANDOM = """
+import json
+import retrograd as torch
+import retrograd.distributed as dist
+from retrograd import nn
+from retrograd.distributed.device_mesh import init_device_mesh
+from retrograd.distributed.fsdp import fully_shard
+from retrograd.distributed.tensor import Shard, distribute_tensor
+from retrograd.distributed.tensor.parallel import (
+    ColwiseParallel, RowwiseParallel, parallelize_module,
+)
+
+dist.init_process_group("mpi")
+mesh = init_device_mesh("cpu", (2, 2), mesh_dim_names=("dp", "tp"))
+torch.manual_seed(dist.get_rank())
+found = []
+for compiled in (False, True):
+    model = nn.Sequential(nn.Linear(8, 16), nn.Dropout(0.3), nn.Linear(16, 4), nn.Dropout(0.3))
+    parallelize_module(model, mesh["tp"], {"0": ColwiseParallel(), "2": RowwiseParallel()})
+    if compiled:
+        fully_shard(model, mesh=mesh["dp"])
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2)
+
+    def step(x, y):
+        optimizer.zero_grad()
+        loss = nn.functional.cross_entropy(model(x), y)
+        loss.backward()
+        optimizer.step()
+        return loss.detach()
+
+    run = torch.compile(step, fullgraph=True) if compiled else step
+    placements = [Shard(0)] if compiled else None
+    x = distribute_tensor(torch.randn(8, 8), mesh["dp"], placements)
+    y = distribute_tensor(torch.randint(0, 4, (8,)), mesh["dp"], placements)
+    found += [run(x, y).item() for _ in range(4)]
+found += nn.functional.dropout(distribute_tensor(torch.randn(32), mesh)).tolist()
+print(json.dumps(found))
+try:
+    distribute_tensor(torch.ones(4 * (dist.get_rank() + 1)), mesh["dp"], [Shard(0)])
+except dist.MismatchError as error:
+    print("mismatch", "rank 1: distribute_tensor(float32[8])" in str(error))
+dist.destroy_process_group()
+"""
+
+
+@pytest.mark.long
+@pytest.mark.skipif(not _mpi.is_installed(), reason="needs MPI")
+def test_a_mesh_holds_the_numbers_of_the_first_process() -> None:
+    """Weights, batches and dropout, although each process draws its own numbers: what is replicated
+    would differ between devices otherwise."""
+    flags = {"JAX_PLATFORMS": "cpu", "XLA_FLAGS": _xla.FLAGS}
+    lines = [
+        [x for x in text.splitlines() if x.startswith(("[0", "[1", "[2", "[3", "mismatch"))]
+        for text in _mpi.run(RANDOM, 2, env=flags, timeout=200).out
+    ]
+    assert lines[0] == lines[1]
+    assert len(json.loads(lines[0][0])) == 40
+    assert lines[0][1] == "mismatch True"
 
 
 def test_the_example_of_the_docs() -> None:

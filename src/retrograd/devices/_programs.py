@@ -39,7 +39,7 @@ from retrograd.compiler.xla._table import lowering
 from retrograd.compiler.xla._updates import NUMBERS, with_numbers
 from retrograd.devices import _pending, _platforms
 from retrograd.devices._level import first_device
-from retrograd.devices._values import DeviceValue, Memory, on_host, put
+from retrograd.devices._values import DeviceValue, Memory, on_host, put, spread
 
 np = arrays.programs.numpy
 # The count of an object with a single reference: that one, and the parameter of getrefcount.
@@ -330,6 +330,8 @@ class Part(Compiled):
         alone = tuple([i for i in self.donated if getrefcount(args[i]) <= _REFERENCES_OF_ONE + 1])
         where = () if device._mesh is None else tuple([getattr(x, "sharding", None) for x in args])
         with jax.enable_x64(True):
+            if where:
+                self.spread(args, device)
             key = (device, alone, where, len(args))
             call = self.calls.get(key)
             if call is None:
@@ -347,6 +349,15 @@ class Part(Compiled):
             return self.picked(results)  # type: ignore[no-any-return]
         return tuple([_apart(values[y.position]) if y.is_input else results[y.position]
                       for y in self.outputs])  # fmt: skip
+
+    def spread(self, args: list[Any], device: Any) -> None:
+        """Put arguments that are on the CPU on a mesh, if several processes have its devices."""
+        target = _platforms.target(device)
+        if not target.is_fully_addressable:
+            at = [i for i, x in enumerate(args) if not isinstance(x, jax.Array)]
+            given = [np.array(args[i], self.program.inputs[i].dtype, order="C") for i in at]
+            for i, array in zip(at, spread(given, target), strict=True):
+                args[i] = array
 
     def results_of(
         self, call: Callable[..., Any], args: list[Any], values: Sequence[Any],

@@ -8,7 +8,7 @@ These are evaluated inside the operation that uses the value, so that XLA need n
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, NoReturn
 
 from retrograd import arrays
@@ -396,15 +396,25 @@ def put(data: Any, device: Any, where: Any = None) -> DeviceValue:
     target = _platforms.target(device) if where is None else where
     if isinstance(data, DeviceValue) and not data.array.is_fully_addressable and where is None:
         data = data.host
-    source = data.array if isinstance(data, DeviceValue) else np.array(data)
+    source = data.array if isinstance(data, DeviceValue) else np.array(data, order="C")
     with jax.enable_x64(True):
         if isinstance(data, DeviceValue) or getattr(target, "is_fully_addressable", True):
             array = _platforms.within_memory(jax.device_put, device, source, target)
-        else:  # each process provides the parts on its own devices
-            array = jax.make_array_from_callback(source.shape, target, source.__getitem__)
+        else:
+            array = spread([source], target)[0]
     if array is source:
         array = array.copy()
     return DeviceValue(Memory(array, numbered(device)), tuple(data.shape), data.dtype)
+
+
+def spread(given: Sequence[Any], where: Any) -> list[Any]:
+    """Arrays of NumPy on a mesh of several processes, each of which provides the parts on its own
+    devices. The arrays are contiguous, and are overwritten by those of the first process."""
+    from retrograd.distributed import _mesh_waits
+
+    _mesh_waits.from_first(given, where)
+    make = _platforms.jax().make_array_from_callback
+    return [make(x.shape, where, x.__getitem__) for x in given]
 
 
 def filled(

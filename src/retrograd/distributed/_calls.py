@@ -11,6 +11,7 @@ _NAMES = (
     "barrier", "broadcast", "all_reduce", "reduce", "all_gather", "all_gather_into_tensor",
     "gather", "scatter", "reduce_scatter", "reduce_scatter_tensor", "all_to_all",
     "all_to_all_single", "new_group", "DistributedDataParallel", "isend", "irecv", "full_tensor",
+    "distribute_tensor",
 )  # fmt: skip
 _NUMBERS = {name: number for number, name in enumerate(_NAMES)}
 DTYPES = tuple(dtypes._BY_NAME)

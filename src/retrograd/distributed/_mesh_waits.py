@@ -2,7 +2,9 @@
 
 XLA waits forever for a process that runs no program, or a different one. So a process waits for a
 program as it does for MPI, and checks its peers meanwhile. Before a tensor is read whose parts are
-in several processes, these agree that each of them reads it.
+in several processes, these agree that each of them reads it. Tensors that are moved to the mesh are
+those of the first process: parts of different tensors, such as the random numbers of each process,
+would not make one tensor.
 """
 
 from __future__ import annotations
@@ -11,6 +13,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from retrograd.distributed import _groups
+from retrograd.distributed._buffers import as_bytes, pieces
 from retrograd.distributed._calls import Call
 from retrograd.distributed._work import Work
 
@@ -43,10 +46,28 @@ def wait_for(arrays: Sequence[Any]) -> None:
 
 def agree_to_read(array: Any) -> None:
     """Wait until all ranks that hold parts of a tensor read it. MismatchError if one does not."""
-    processes = {d.process_index for d in array.sharding.device_set}
-    if _groups.is_initialized():
+    if takes_all(array.sharding):
+        _groups.default_group().agree(_call("full_tensor", array))
+
+
+def from_first(arrays: Sequence[Any], sharding: Any) -> None:
+    """Overwrite contiguous arrays that will be moved to a mesh by those of the first rank.
+    MismatchError if the arrays of another rank have other shapes or dtypes."""
+    if takes_all(sharding) and arrays:
         group = _groups.default_group()
-        if len(processes) == group.size():  # others cannot be waited for
-            call = Call("full_tensor")
-            call.shape, call.dtype = tuple(array.shape), array.dtype.name
-            group.agree(call)
+        call = _call("distribute_tensor", arrays[0])
+        call.detail = tuple(x.nbytes for x in arrays)
+        parts = [part for x in arrays for part in pieces(as_bytes(x))]
+        group.collective(call, lambda: iter([[group.data.Ibcast(x, 0) for x in parts]]), ()).wait()
+
+
+def takes_all(sharding: Any) -> bool:
+    """Whether all ranks have devices of a mesh. Others cannot be waited for."""
+    processes = {d.process_index for d in sharding.device_set}
+    return _groups.is_initialized() and len(processes) == _groups.default_group().size()
+
+
+def _call(name: str, array: Any) -> Call:
+    call = Call(name)
+    call.shape, call.dtype = tuple(array.shape), array.dtype.name
+    return call

@@ -139,7 +139,8 @@ redistribute_op: Linear = Linear(
     "redistribute", _moved_to, inputs=("self",),
     rules={"self": lambda g, mesh, placements, source: g if source is None else redistribute_op(
         g, mesh=mesh._root, placements=source, source=None, again=False)},
-    node="RedistributeBackward", batch=_redistribute_batch, dtypes="free", rearranges=True, table={},
+    node="RedistributeBackward", batch=_redistribute_batch, dtypes="free", rearranges=True,
+    table={},
 )  # fmt: skip
 bind(redistribute_op)
 
