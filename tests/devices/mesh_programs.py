@@ -171,6 +171,23 @@ def test_writes_keep_placements() -> None:
     assert x.clone().placements == (S(1),)
 
 
+def test_what_is_like_a_tensor_is_split_as_it_is() -> None:
+    x = distribute_tensor(torch.ones(8, 16), GRID, [R, S(1)])
+    for y in (
+        torch.zeros_like(x), torch.ones_like(x.t()).t(), torch.full_like(x, 2.0),
+        torch.empty_like(x, dtype=torch.int64), torch.rand_like(x), x.clone().requires_grad_(),
+    ):  # fmt: skip
+        assert y.placements == (R, S(1))
+        assert held(y) == y.nbytes // 4
+    assert torch.full_like(x[1], 2.0).tolist() == [2.0] * 16
+    assert torch.zeros_like(x, device="cpu").device == torch.device("cpu")
+    assert torch.vmap(torch.zeros_like)(x).tolist() == [[0.0] * 16] * 8
+    layer = fully_shard(nn.Linear(16, 8), mesh=ROW)
+    layer.weight.grad = torch.zeros_like(layer.weight)
+    layer(torch.ones(8, 16)).sum().backward()
+    assert layer.weight.grad.placements == (S(0),)
+
+
 # -- training ----------------------------------------------------------------------------------
 
 

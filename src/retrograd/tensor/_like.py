@@ -10,7 +10,7 @@ from retrograd import arrays
 from retrograd.arrays import Raw
 from retrograd.autograd._wrap import Plug
 from retrograd.ops._arguments import element
-from retrograd.ops._lifted import Lifted, layout_of
+from retrograd.ops._lifted import Lifted, device_value, layout_of, tracer
 from retrograd.ops.linear import permute
 from retrograd.tensor._creation import (
     OPTIONS,
@@ -51,8 +51,7 @@ def _like(
             function = getattr(sys.modules["retrograd"], name)
             overridden: Tensor = INSTALLED[0].overridden(function, (input,), {})
             return overridden
-        device = device_like(input, device)
-        return new_tensor(for_each_entry(input, data), requires_grad, device, name)
+        return tensor_like(input, for_each_entry(input, data), requires_grad, device, name)
 
     function.__name__ = function.__qualname__ = name
     function.__doc__ = f"""Creates {what} in the shape and dtype of another tensor.
@@ -90,6 +89,18 @@ def in_layout_of(
     data = fill(tuple(like.shape[d] for d in order), wanted)
     dims = tuple(order.index(d) for d in range(like.ndim))
     return permute(data, dims=dims) if isinstance(data, Lifted) else arrays.permute(data, dims)
+
+
+def tensor_like(input: Tensor, data: Any, requires_grad: Any, device: Any, name: str) -> Tensor:
+    """A new tensor on the device of another one, unless a device is given. On a mesh, it is split
+    as that is."""
+    device = device_like(input, device)
+    if isinstance(input._data, Lifted) and arrays.is_raw(data) and tracer() is None:
+        value = device_value(input)
+        there = None if value is None else value.memory.device
+        if there is not None and there._mesh is not None and device == there:
+            data = Plug.devices().put(data, device, value.array.sharding)
+    return new_tensor(data, requires_grad, device, name)
 
 
 zeros_like = _like(
@@ -133,5 +144,4 @@ def full_like(
         return arrays.full(shape, element(value, wanted), wanted)
 
     data = in_layout_of("full_like", input, dtype, memory_format, fill)
-    device = device_like(input, device)
-    return new_tensor(for_each_entry(input, data), requires_grad, device, "full_like")
+    return tensor_like(input, for_each_entry(input, data), requires_grad, device, "full_like")

@@ -12,17 +12,8 @@ from retrograd.ops import sampling
 from retrograd.ops._dims import numel
 from retrograd.ops._randomness import drawn
 from retrograd.ops._sections import complete_all
-from retrograd.tensor._creation import (
-    MEANINGS,
-    OPTIONS,
-    allocated,
-    device_like,
-    finished,
-    new_tensor,
-    numpy_dtype,
-    size_of,
-)
-from retrograd.tensor._like import LIKE_OPTIONS, in_layout_of
+from retrograd.tensor._creation import MEANINGS, OPTIONS, allocated, finished, numpy_dtype, size_of
+from retrograd.tensor._like import LIKE_OPTIONS, in_layout_of, tensor_like
 from retrograd.tensor._memory_formats import check_strided
 from retrograd.tensor._tensor import Tensor
 
@@ -171,7 +162,7 @@ def _sampled_like(name: str, numbers: str, draw: Callable[..., Raw]) -> Callable
             return drawn(shape, lambda s: draw(s, wanted, generator, contiguous))
 
         data = in_layout_of(name, input, dtype, memory_format, fill)
-        return new_tensor(data, requires_grad, device_like(input, device), name)
+        return tensor_like(input, data, requires_grad, device, name)
 
     function.__name__ = function.__qualname__ = name
     function.__doc__ = f"""Creates a tensor in the shape of another one, from {numbers}.
