@@ -345,6 +345,16 @@ def test_a_tensor_says_where_it_is() -> None:
     assert repr(x) == """tensor([1., 1.], device="a mesh of 8 devices 'xla:cpu'")"""
 
 
+def test_results_that_do_not_depend_on_the_argument_are_where_it_is() -> None:
+    x = distribute_tensor(torch.ones(8, 8), ROW, [S(0)])
+    assert torch.isreal(x).placements == (R,)
+    assert torch.linalg.pinv(x[:0, :0]).placements == (R,)
+    x = torch.ones(8, device="xla:cpu:1")
+    for _ in range(9):  # the last queues are compiled as one function
+        (device,) = torch.isreal(x).float()._data.array.devices()
+        assert device.id == 1
+
+
 def test_what_a_star_imports() -> None:
     known: dict[str, Any] = {}
     exec("from retrograd.distributed.tensor.parallel import *", known)

@@ -102,7 +102,8 @@ class Function:
         """
         count_function()
         jax = _platforms.jax()
-        jitted = self.jitted = jax.jit(function)
+        # A function runs on the device of its arguments, even one that uses none, such as isreal().
+        jitted = self.jitted = jax.jit(function, keep_unused=True)
         examples = [x.like if type(x) is Later else x for x in flat]
         if self.device._mesh is None and all([isinstance(x, (jax.Array, Later)) for x in flat]):
             there = jax.sharding.SingleDeviceSharding(_platforms.target(self.device))
@@ -283,7 +284,7 @@ def _joined(keys: Any, inputs: list[Any], outputs: list[int]) -> Any:
         return tuple([results[n & _CALL][n >> _BITS] for n in outputs])
 
     with jax.enable_x64(True):
-        lowered = jax.jit(function).lower(*inputs)
+        lowered = jax.jit(function, keep_unused=True).lower(*inputs)
     return lowered.compile(
         compiler_options={"xla_disable_hlo_passes": ",".join(_NOT_ON_CPU)} if on_cpu else None
     )

@@ -407,14 +407,19 @@ def put(data: Any, device: Any, where: Any = None) -> DeviceValue:
     return DeviceValue(Memory(array, numbered(device)), tuple(data.shape), data.dtype)
 
 
-def spread(given: Sequence[Any], where: Any) -> list[Any]:
+def spread(sources: Sequence[Any], where: Any) -> list[Any]:
     """Arrays of NumPy on a mesh of several processes, each of which provides the parts on its own
     devices. The arrays are contiguous, and are overwritten by those of the first process."""
     from retrograd.distributed import _mesh_waits
 
-    _mesh_waits.from_first(given, where)
+    if not where.addressable_devices:
+        raise RuntimeError(
+            "this process drives no device of the mesh (get_coordinate() is None): only others can "
+            "put tensors on it"
+        )
+    _mesh_waits.from_first(sources, where)
     make = _platforms.jax().make_array_from_callback
-    return [make(x.shape, where, x.__getitem__) for x in given]
+    return [make(x.shape, where, x.__getitem__) for x in sources]
 
 
 def filled(
