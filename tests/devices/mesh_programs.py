@@ -188,6 +188,34 @@ def test_what_is_like_a_tensor_is_split_as_it_is() -> None:
     assert layer.weight.grad.placements == (S(0),)
 
 
+@pytest.mark.parametrize("compiled", [False, True])
+@pytest.mark.parametrize("function", [F.conv2d, F.conv_transpose2d])
+def test_convolutions_of_images_and_kernels_that_are_split(function: Any, compiled: bool) -> None:
+    """XLA's partitioner computes wrong results if images are split by rows."""
+
+    def step(x: Any, w: Any) -> Any:
+        y = function(x, w, stride=2, padding=1)
+        y.sin().sum().backward()
+        return y.detach()
+
+    torch.manual_seed(0)
+    x, w = torch.randn(4, 4, 8, 8), torch.randn(4, 4, 4, 2)
+    results = []
+    for images, kernels in (
+        (None, None), ([S(0), R], [R, R]), ([R, S(2)], [R, R]), ([S(0), S(3)], [S(0), S(2)]),
+        ([S(1), R], [S(2), R]), ([R, S(1)], [S(1), R]),
+    ):  # fmt: skip
+        given = [x, w]
+        if images is not None:
+            given = [distribute_tensor(x, GRID, images), distribute_tensor(w, GRID, kernels)]
+        leaves = [v.detach().requires_grad_() for v in given]
+        run = torch.compile(step) if compiled and images is not None else step
+        results.append([run(*leaves), *[v.grad for v in leaves]])
+    for found in results[1:]:
+        for v, expected in zip(found, results[0], strict=True):
+            np.testing.assert_allclose(v.cpu().numpy(), expected.numpy(), rtol=1e-4, atol=1e-4)
+
+
 # -- training ----------------------------------------------------------------------------------
 
 

@@ -81,7 +81,7 @@ class Call(Function):
             _table.doubts()
             from retrograd.compiler.xla._executable import run_line
 
-            with _table.expectations() as expected:
+            with _table.expectations() as expected, _table.on_mesh(device._mesh):
                 run_line(line, known)
             conditions = _table.doubts()
             self.in_doubt, self.expects = bool(conditions), bool(expected)

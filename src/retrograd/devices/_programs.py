@@ -35,7 +35,7 @@ from retrograd.compiler.xla._executable import (
     runs_on_host,
 )
 from retrograd.compiler.xla._stages import Stage, stages_of
-from retrograd.compiler.xla._table import lowering
+from retrograd.compiler.xla._table import lowering, on_mesh
 from retrograd.compiler.xla._updates import NUMBERS, with_numbers
 from retrograd.devices import _pending, _platforms
 from retrograd.devices._level import first_device
@@ -311,6 +311,7 @@ class Part(Compiled):
                             for i, v in enumerate(gradients))  # fmt: skip
         number = {v: i for i, v in enumerate(program.inputs)}
         self.like = [number.get(like[v]) if v in like else None for v in program.outputs]
+        self.mesh: Any = None
         self.where: tuple[Any, ...] = ()  # on a mesh, the shardings of inputs
         self.calls: dict[Any, Callable[..., Any]] = {}
         self.kept: set[int] = set()  # inputs that are outputs themselves
@@ -397,7 +398,7 @@ class Part(Compiled):
         target = _platforms.target(device)
         self.orders = [None] * len(self.program.inputs)
         self.held = [jax.device_put(v.constant, target) for v in self.constants]
-        self.where = where
+        self.where, self.mesh = where, device._mesh
         there = target if where else jax.sharding.SingleDeviceSharding(target)
         inputs = [*self.program.inputs, *self.constants]
         if count > len(self.program.inputs):  # spare gradients
@@ -420,7 +421,8 @@ class Part(Compiled):
         return compiled
 
     def trace(self, *values: Any) -> tuple[Any, ...]:
-        results = list(super().trace(*values))
+        with on_mesh(self.mesh):
+            results = list(super().trace(*values))
         for output, i in zip(self.outputs, self.like, strict=True):
             if self.where and i is not None and not output.is_input:
                 results[output.position] = jax.lax.with_sharding_constraint(

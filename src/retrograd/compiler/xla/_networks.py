@@ -8,7 +8,7 @@ import jax.numpy as jnp
 from jax import lax
 
 from retrograd import arrays
-from retrograd.compiler.xla._table import lowering, lowerings
+from retrograd.compiler.xla._table import lowering, lowerings, split_at_most
 from retrograd.ops.networks import avg_pooling as pooling_ops
 from retrograd.ops.networks import padding as padding_ops
 from retrograd.ops.networks import resampling as resampling_ops
@@ -16,6 +16,9 @@ from retrograd.ops.networks import resampling as resampling_ops
 np = arrays.programs.numpy
 
 # -- convolution -----------------------------------------------------------------------------
+
+# On a mesh, images are split by samples at most. Where images or kernels are split along other
+# dimensions, XLA's partitioner computes wrong results, or crashes (jax-ml/jax, issue 16894).
 
 
 def _letters(n: int) -> tuple[str, str, str]:
@@ -29,12 +32,13 @@ def _correlation(
     output_padding: Any, groups: int,
 ) -> Any:  # fmt: skip
     n = len(stride)
+    x, weight = split_at_most(x, 0), split_at_most(weight)
     if not transposed:
-        return lax.conv_general_dilated(
+        return split_at_most(lax.conv_general_dilated(
             x, weight, stride, [(p, p) for p in padding], rhs_dilation=dilation,
             dimension_numbers=_letters(n), feature_group_count=groups,
             precision=lax.Precision.HIGHEST,
-        )  # fmt: skip
+        ), 0)  # fmt: skip
     # The transpose: a correlation with the flipped kernel, and with images dilated by the strides.
     channels, per_group = weight.shape[:2]
     kernel = weight.shape[2:]
@@ -45,11 +49,11 @@ def _correlation(
         (d * (k - 1) - p, d * (k - 1) - p + o)
         for d, k, p, o in zip(dilation, kernel, padding, output_padding, strict=True)
     ]
-    return lax.conv_general_dilated(
+    return split_at_most(lax.conv_general_dilated(
         x, flipped, (1,) * n, sides, lhs_dilation=stride, rhs_dilation=dilation,
         dimension_numbers=_letters(n), feature_group_count=groups,
         precision=lax.Precision.HIGHEST,
-    )  # fmt: skip
+    ), 0)  # fmt: skip
 
 
 @lowering("convolution_weight")
@@ -59,6 +63,7 @@ def _convolution_weight(
     """The gradient of the kernel: a correlation of the images with the gradient of the result, in
     which batch and channels exchange their roles."""
     n = len(kernel)
+    x, grad = split_at_most(x, 0), split_at_most(grad, 0)
     sizes, counts = x.shape[2:], grad.shape[2:]
     sides = []
     for size, count, k, s, d, p in zip(
@@ -70,7 +75,7 @@ def _convolution_weight(
         jnp.swapaxes(x, 0, 1), jnp.swapaxes(grad, 0, 1), dilation, sides, rhs_dilation=stride,
         dimension_numbers=_letters(n), batch_group_count=groups, precision=lax.Precision.HIGHEST,
     )  # fmt: skip
-    return jnp.swapaxes(result, 0, 1)
+    return split_at_most(jnp.swapaxes(result, 0, 1))
 
 
 # -- maps along dimensions -------------------------------------------------------------------

@@ -50,9 +50,10 @@ def on_host(reason: str, *names: str) -> None:
 
 
 class _Stated(threading.local):
-    """The conditions that lowerings have stated in a thread."""
+    """The conditions that lowerings have stated in a thread, and the mesh they compute on."""
 
     def __init__(self) -> None:
+        self.mesh: Any = None
         self.doubts: list[Any] = []
         self.expected: list[Any] | None = None
 
@@ -89,6 +90,29 @@ def expectations() -> Iterator[list[Any]]:
         yield expected
     finally:
         _stated.expected = outer
+
+
+@contextmanager
+def on_mesh(mesh: Any) -> Iterator[None]:
+    """A block whose lowerings are for a mesh of devices, or for one device, if it is None."""
+    outer, _stated.mesh = _stated.mesh, mesh
+    try:
+        yield
+    finally:
+        _stated.mesh = outer
+
+
+def split_at_most(x: Any, *dims: int) -> Any:
+    """An array that is whole on each device of a mesh, but for some dimensions. XLA may split
+    these."""
+    if _stated.mesh is None:
+        return x
+    import jax
+
+    free = jax.sharding.PartitionSpec.UNCONSTRAINED
+    spec = jax.sharding.PartitionSpec(*[free if d in dims else None for d in range(x.ndim)])
+    where = jax.sharding.NamedSharding(_stated.mesh._jax_mesh, spec)
+    return jax.lax.with_sharding_constraint(x, where)
 
 
 @contextmanager
