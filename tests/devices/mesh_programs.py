@@ -189,17 +189,19 @@ def test_what_is_like_a_tensor_is_split_as_it_is() -> None:
 
 
 @pytest.mark.parametrize("compiled", [False, True])
+@pytest.mark.parametrize("groups", [1, 4])
 @pytest.mark.parametrize("function", [F.conv2d, F.conv_transpose2d])
-def test_convolutions_of_images_and_kernels_that_are_split(function: Any, compiled: bool) -> None:
-    """XLA's partitioner computes wrong results if images are split by rows."""
+def test_convolutions_of_what_is_split(function: Any, groups: int, compiled: bool) -> None:
+    """XLA's partitioner computes wrong results if images are split by rows, say, and wrong
+    gradients of kernels for groups of channels if they are split by samples."""
 
     def step(x: Any, w: Any) -> Any:
-        y = function(x, w, stride=2, padding=1)
+        y = function(x, w, stride=2, padding=1, groups=groups)
         y.sin().sum().backward()
         return y.detach()
 
     torch.manual_seed(0)
-    x, w = torch.randn(4, 4, 8, 8), torch.randn(4, 4, 4, 2)
+    x, w = torch.randn(4, 4, 8, 8), torch.randn(4, 4 // groups, 4, 2)
     results = []
     for images, kernels in (
         (None, None), ([S(0), R], [R, R]), ([R, S(2)], [R, R]), ([S(0), S(3)], [S(0), S(2)]),
@@ -207,6 +209,7 @@ def test_convolutions_of_images_and_kernels_that_are_split(function: Any, compil
     ):  # fmt: skip
         given = [x, w]
         if images is not None:
+            kernels = kernels if groups == 1 else [R, R]
             given = [distribute_tensor(x, GRID, images), distribute_tensor(w, GRID, kernels)]
         leaves = [v.detach().requires_grad_() for v in given]
         run = torch.compile(step) if compiled and images is not None else step

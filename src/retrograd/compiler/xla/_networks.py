@@ -8,7 +8,7 @@ import jax.numpy as jnp
 from jax import lax
 
 from retrograd import arrays
-from retrograd.compiler.xla._table import lowering, lowerings, split_at_most
+from retrograd.compiler.xla._table import is_on_mesh, lowering, lowerings, split_at_most
 from retrograd.ops.networks import avg_pooling as pooling_ops
 from retrograd.ops.networks import padding as padding_ops
 from retrograd.ops.networks import resampling as resampling_ops
@@ -64,6 +64,8 @@ def _convolution_weight(
     which batch and channels exchange their roles."""
     n = len(kernel)
     x, grad = split_at_most(x, 0), split_at_most(grad, 0)
+    if groups > 1 and is_on_mesh():
+        return _weight_by_position(x, grad, kernel, stride, padding, dilation, groups)
     sizes, counts = x.shape[2:], grad.shape[2:]
     sides = []
     for size, count, k, s, d, p in zip(
@@ -76,6 +78,27 @@ def _convolution_weight(
         dimension_numbers=_letters(n), batch_group_count=groups, precision=lax.Precision.HIGHEST,
     )  # fmt: skip
     return split_at_most(jnp.swapaxes(result, 0, 1))
+
+
+def _weight_by_position(
+    x: Any, grad: Any, kernel: Any, stride: Any, padding: Any, dilation: Any, groups: int
+) -> Any:
+    """The same as a product of matrices for each position in the kernel. XLA's partitioner computes
+    a wrong convolution with ``batch_group_count`` of samples that are on several devices."""
+    counts = grad.shape[2:]
+    x = jnp.pad(x, [(0, 0), (0, 0), *[(p, p) for p in padding]])
+    x = x.reshape(x.shape[0], groups, -1, *x.shape[2:])
+    grad = grad.reshape(grad.shape[0], groups, -1, *counts)
+    letters = "xyz"[: len(kernel)]
+    parts = []
+    for position in np.ndindex(*kernel):
+        starts = [i * d for i, d in zip(position, dilation, strict=True)]
+        ends = [i + s * (c - 1) + 1 for i, s, c in zip(starts, stride, counts, strict=True)]
+        seen = lax.slice(x, (0, 0, 0, *starts), (*x.shape[:3], *ends), (1, 1, 1, *stride))
+        parts.append(jnp.einsum(f"ngi{letters},ngo{letters}->goi", seen, grad,
+                                precision=lax.Precision.HIGHEST))  # fmt: skip
+    result = jnp.stack(parts, -1)
+    return split_at_most(result.reshape(-1, result.shape[2], *kernel))
 
 
 # -- maps along dimensions -------------------------------------------------------------------

@@ -102,6 +102,11 @@ def on_mesh(mesh: Any) -> Iterator[None]:
         _stated.mesh = outer
 
 
+def is_on_mesh() -> bool:
+    """Whether lowerings are for a mesh of devices."""
+    return _stated.mesh is not None
+
+
 def split_at_most(x: Any, *dims: int) -> Any:
     """An array that is whole on each device of a mesh, but for some dimensions. XLA may split
     these."""
