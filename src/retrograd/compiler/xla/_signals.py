@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import jax.numpy as jnp
 
-from retrograd.compiler.xla._table import lowering, trust
+from retrograd.compiler.xla._table import lowering, split_at_most, trust
 
 _FORWARD = ("backward", "ortho", "forward")
 _INVERSE = ("forward", "ortho", "backward")
+
+
+def _along(x: Any, dim: int, transform: Callable[[Any], Any]) -> Any:
+    """Transform an array along a dimension. On a mesh, that is whole on each device: XLA's
+    partitioner may end the process for one that is split."""
+    x = jnp.moveaxis(x, dim, -1)
+    others = range(x.ndim - 1)
+    y = split_at_most(transform(split_at_most(x, *others)), *others)
+    return jnp.moveaxis(y, -1, dim)
 
 
 @lowering("fft_c2c")
@@ -18,9 +28,7 @@ def _c2c(x: Any, dim: Any, normalization: int, forward: bool) -> Any:
     x = x if x.dtype.kind == "c" else x.astype(jnp.result_type(x, jnp.complex64))
     norm = (_FORWARD if forward else _INVERSE)[normalization]
     for d in dim:  # one by one: XLA transforms at most the last three dimensions
-        x = jnp.moveaxis(x, d, -1)
-        x = (jnp.fft.fft if forward else jnp.fft.ifft)(x, norm=norm)
-        x = jnp.moveaxis(x, -1, d)
+        x = _along(x, d, lambda x: (jnp.fft.fft if forward else jnp.fft.ifft)(x, norm=norm))
     return x
 
 
@@ -29,7 +37,7 @@ def _r2c(x: Any, dim: Any, normalization: int, onesided: bool) -> Any:
     if not onesided:
         return _c2c(x, dim, normalization, True)
     trust(jnp.isfinite(x))
-    x = jnp.fft.rfft(x, axis=dim[-1], norm=_FORWARD[normalization])
+    x = _along(x, dim[-1], lambda x: jnp.fft.rfft(x, norm=_FORWARD[normalization]))
     return _c2c(x, dim[:-1], normalization, True)
 
 
@@ -37,4 +45,5 @@ def _r2c(x: Any, dim: Any, normalization: int, onesided: bool) -> Any:
 def _c2r(x: Any, dim: Any, normalization: int, last_dim_size: int) -> Any:
     trust(jnp.isfinite(x))
     x = _c2c(x, dim[:-1], normalization, False)
-    return jnp.fft.irfft(x, last_dim_size, axis=dim[-1], norm=_INVERSE[normalization])
+    norm = _INVERSE[normalization]
+    return _along(x, dim[-1], lambda x: jnp.fft.irfft(x, last_dim_size, norm=norm))
