@@ -64,6 +64,11 @@ class Rewriting:
         self.output_roots = {v.root for v in program.outputs}
         self.taken = Counter(v.root for v in program.outputs)
         self.made = {v for line in program.lines for v in line.outputs}
+        self.views: dict[Var, list[Var]] = {}  # by the variable whose memory they share
+        for line in program.lines:
+            for v in line.outputs:
+                if v.root is not v:
+                    self.views.setdefault(v.root, []).append(v)
         self.new: dict[Var, Var] = {}  # the replacements of removed variables
         self.kept: list[Line] = []
         self.made_by: dict[Var, Line] = {}
@@ -159,21 +164,34 @@ class Rewriting:
         same = self._known.setdefault(key, line)
         if same is line or not all(map(_alike, line.outputs, same.outputs)):
             return False
-        self.new.update(zip(line.outputs, same.outputs, strict=True))
+        for v, known in zip(line.outputs, same.outputs, strict=True):
+            self.replace(v, known)
         return True
 
     # -- lines that compute nothing new --------------------------------------------------------
 
+    def replace(self, old: Var, new: Var) -> None:
+        """Replace a removed variable. Its views become views of the new one."""
+        self.new[old] = new
+        if old.root is old and (views := self.views.pop(old, None)):
+            for v in views:
+                v.root = new.root
+            self.views.setdefault(new.root, []).extend(views)
+
     def is_replaced(self, line: Line, same: Var) -> bool:
-        """Use an equal variable. Outputs become copies."""
+        """Use an equal variable. Outputs, and variables that outputs are views of, become
+        copies."""
         result = line.outputs[0]
-        if result not in self.outputs or (line.operation.view and same not in self.outputs):
-            self.new[result] = same
-            return True
-        if not line.operation.view:
+        if result.root is not result:
+            replaced = result not in self.outputs or same not in self.outputs
+        else:
+            replaced = result not in self.output_roots
+        if replaced:
+            self.replace(result, same)
+        elif result.root is result:
             line.operation = copies.clone
             line.take((same,), {})
-        return False
+        return replaced
 
     def whole(self, line: Line) -> Var | None:
         """The variable that a view is equal to, because it keeps the shape or is the transpose of a
@@ -194,19 +212,20 @@ class Rewriting:
         return None
 
     def is_needless_copy(self, line: Line) -> bool:
-        """Remove a copy: variables do not change, so a copy is equal to its original. An output
-        stays an array that nothing else refers to."""
+        """Remove a copy: variables do not change, so a copy is equal to its original. An output,
+        or the variable that it is a view of, stays an array that nothing else refers to."""
         x, copy = line.args[0], line.outputs[0]
         if not isinstance(x, Var) or not _alike(x, copy):
             return False
         own = x.root in self.made and x.root.constant is None and x.root.nbytes == x.nbytes
-        if copy in self.outputs:
+        if copy in self.output_roots:
             if self.taken[copy] > 1 or self.taken[x.root] or not own:
                 return False
             self.taken[x.root] += 1
+            self.output_roots.add(x.root)
         if is_temporary(x):
             x.name = copy.name
-        self.new[copy] = x
+        self.replace(copy, x)
         return True
 
     def remove_expand(self, line: Line) -> None:
