@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from retrograd import arrays
-from retrograd._modes import modes, within
+from retrograd._modes import within
 from retrograd.arrays._generator import default_generator
 from retrograd.autograd._backward import grad
 from retrograd.autograd._history import meta_of
@@ -24,13 +24,12 @@ from retrograd.autograd._levels import opened
 from retrograd.autograd._wrap import SPARSE, wrap
 from retrograd.autograd.grad_mode import enable_grad
 from retrograd.compiler._changing import RandomState
-from retrograd.compiler._program import IN_LAYOUT, Line, Program, Var
+from retrograd.compiler._program import IN_LAYOUT, Program, Var
 from retrograd.compiler._templates import REMOVED, Change, Fixed, Known, Nest, New, Part, Pull, Same
 from retrograd.compiler._traced import Memory, Traced
 from retrograd.compiler._tracing import TraceLevel
 from retrograd.compiler._watching import PLAIN, Held, Watch, apart_in_memory
 from retrograd.func._trees import flatten, is_nest, taken_apart
-from retrograd.ops import copies
 from retrograd.tensor._tensor import Tensor
 
 programs = arrays.programs
@@ -270,16 +269,13 @@ class Trace:
             fresh = False  # a view of something larger, or with repeats
         if not (fresh and fits):
             if like is None:
-                operation: Any = copies.clone
-                args: tuple[Any, ...] = (var,)
                 value = arrays.copy(value)
+                var = self.level.copied(var, value)
             else:
-                operation = IN_LAYOUT
-                args = (var, self.inputs[self._memories[like.memory]])
                 value = programs.in_layout_of(value, like.value)
-            var = self.level.variable(value)
-            backward = bool(modes.frame.tasks)
-            self.level.lines.append(Line((var,), operation, args, {}, False, (None, 0), backward))
+                var = self.level.copied(
+                    var, value, IN_LAYOUT, self.inputs[self._memories[like.memory]]
+                )
         self._roots.add(var.root)
         return var, value
 
@@ -359,7 +355,7 @@ class Trace:
             return
         leaf = self.traced[self.watch._numbers[id(tensor)]]
         base = self._bases.get(data.memory)
-        if base is not None or data.memory in self._memories:
+        if base is not None or data.memory in self._memories or data.steps:
             self.changes.append(Change(held, None, self.template(grad_now, ".grad")))
             return
         var, value = self.owned(data, leaf)

@@ -96,6 +96,13 @@ class Traced(Lifted):
     def detached(self) -> Traced:
         return self
 
+    def as_gradient(self, like: Any = None) -> Traced:
+        """The same value in memory of its own. No line copies it: variables do not change."""
+        copy, var = arrays.copy(self.value), self.var
+        if copy.strides != var.strides:
+            var = self.level.copied(var, copy)
+        return Traced(self.level, copy, var)
+
     def plus(self, g: Any) -> Traced:
         self.hold(as_tensor)
         self.level.write(self, Lifted.operations["add"](self, g))

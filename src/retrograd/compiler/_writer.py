@@ -15,6 +15,7 @@ from retrograd._modes import modes
 from retrograd._source import Place, user_place
 from retrograd.compiler._program import Kernel, Line, Step, Var
 from retrograd.compiler._traced import Traced
+from retrograd.ops import copies
 from retrograd.ops._lifted import Level, Lifted, LooksAtValues
 from retrograd.ops._operation import TensorLike, raw
 
@@ -173,6 +174,14 @@ class ProgramWriter(Level):
     def variable(self, value: Any, root: Var | None = None) -> Var:
         self._count += 1
         return Var(f"t{self._count}", value, root)
+
+    def copied(self, var: Var, copy: Any, operation: Any = copies.clone, *like: Var) -> Var:
+        """The line that copies a value, in the layout of another if there is one; ``copy`` is what
+        it gives."""
+        result = self.variable(copy)
+        self.lines.append(Line((result,), operation, (var, *like), {}, False, (None, 0),
+                               bool(modes.frame.tasks)))  # fmt: skip
+        return result
 
     def given(self, value: Any, name: str) -> Traced:
         """A traced value that is an input of the program."""
