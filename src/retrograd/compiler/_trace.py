@@ -46,6 +46,7 @@ class Trace:
         self.watch = watch
         self.name = name
         self.level = level
+        level.options = watch.options
         self.reason: tuple[str, Any] | None = None
         self.before = [arrays.copy(x._data) for x in watch.tensors]
         self.required = [x.requires_grad for x in watch.tensors]

@@ -39,7 +39,7 @@ class TraceLevel(ProgramWriter):
     traced into their operations, except for those named in ``kernels``.
     """
 
-    __slots__ = ("depends_on_numbers", "device", "generators", "kernels", "whole")
+    __slots__ = ("depends_on_numbers", "device", "generators", "kernels", "options", "whole")
 
     name = "compile"
     traces: ClassVar[bool] = True
@@ -53,6 +53,7 @@ class TraceLevel(ProgramWriter):
         self.kernels = kernels
         self.device: Any = None  # the device of the program, if it is not the CPU
         self.depends_on_numbers = False  # of optimizers; if not, these may change
+        self.options: dict[int, dict[str, Any]] = {}  # of groups before the call, by id
 
     def numbers(self) -> set[Var]:
         """The variables of numbers that optimizers update, such as step counts."""

@@ -105,7 +105,10 @@ class Watch:
         self._kept: list[Any] = []
         self._counted = 0
         self._to_visit: deque[tuple[Any, str, str, bool]] = deque()
-        self._groups: set[int] = set()  # of optimizers, whose numbers each step reads again
+        # The options of optimizers, by the id of their group. Each step reads those that are numbers
+        # again.
+        self.options: dict[int, dict[str, Any]] = {}
+        self._sets_options = False  # whether the user's code can see such a group
         self._exact: dict[int, str] = {}  # lines that compare such numbers exactly
         self._names: set[str] = set()  # the names that the user's code uses
         self._visit(args, "args", "", True)
@@ -231,7 +234,8 @@ class Watch:
         self._require(same)
         if meta is None:
             leaf = "is None" if x._node is None else "is not None"
-            self._require(f"m{number} is None or not m{number}.requires_grad")
+            self._require(f"m{number} is None or not m{number}.requires_grad and "
+                          f"m{number}.grad is None")  # fmt: skip
             self._require(f"{local}._node {leaf}")
             return
         if x._node is None and meta.requires_grad:
@@ -245,9 +249,23 @@ class Watch:
             grad = f"m{number}.grad"
             self.held.append(Held("grad", x, meta.grad, local))
             self._visit(meta.grad, grad, f"{path}.grad", False)
+        elif x.is_leaf:
+            self._require(f"m{number} is None or m{number}.grad is None")
+        if x.is_leaf and meta.requires_grad:
+            self._look_at_accumulator(meta, f"m{number}", path)
         for hooks, attribute in ((meta.hooks, "hooks"), (meta.post_hooks, "post_hooks")):
             if hooks:
                 self._visit(hooks, f"m{number}.{attribute}", f"{path}.{attribute}", False)
+
+    def _look_at_accumulator(self, meta: Any, local: str, path: str) -> None:
+        """Where the gradient of a leaf arrives: hooks may be registered there after the trace."""
+        if not (meta.hooks or meta.post_hooks):
+            self._require(f"not ({local}.hooks or {local}.post_hooks)")
+        if _accumulator_has_hooks(meta):
+            self.problem = f"there are hooks of the node that accumulates the gradient of {path}"
+        self.objects["hooked"] = _accumulator_has_hooks
+        self._require(f"{local}.accumulator is None or {local}.accumulator() is None or "
+                      f"not hooked({local})")  # fmt: skip
 
     def _dtype(self, dtype: Any) -> str:
         name = f"dtype_{dtype.name}" + "_there" * (dtype.metadata is not None)  # on a device
@@ -258,6 +276,7 @@ class Watch:
         known = self._seen.get(id(x))
         if known is not None:
             self._require(f"{expression} is {known}")
+            self._sets_options = self._sets_options or id(x) in self.options
             return
         local = expression if expression in ("args", "named") else self._local(expression)
         self._seen[id(x)] = local
@@ -267,7 +286,7 @@ class Watch:
         self._require(f"type({local}) is {name} and len({local}) == {len(x)}")
         if kind in DICTS:
             self.held.append(Held("items", x, dict(x), local))
-            loose = id(x) in self._groups
+            loose = id(x) in self.options
             for key, value in x.items():
                 if loose and type(value) is float and math.isfinite(value):
                     self._look_at_number_of_group(value, f"{local}[{key!r}]")
@@ -339,8 +358,15 @@ class Watch:
         kind = type(x)
         steps_are_traced = getattr(kind, "steps_are_traced", False)
         if steps_are_traced and kind.__module__.split(".")[0] == "retrograd":
-            self._groups.update(map(id, x.param_groups))
+            self.options.update((id(group), dict(group)) for group in x.param_groups)
             self._kept.append(x.param_groups)
+        shared = getattr(kind, "shared_hooks", None)  # of all modules, or of all optimizers
+        if shared is not None and id(shared) not in self._seen:
+            if any(shared):
+                self._visit(shared, self._object(shared), "", False)
+            else:
+                self._seen[id(shared)] = "?"
+                self._require(f"not any({self._object(shared)})")
         attributes = getattr(x, "__dict__", None)
         if type(attributes) is dict:
             local = self._object(attributes)
@@ -476,7 +502,7 @@ class Watch:
         that must not share memory with others. ``overwritten``: tensors whose arrays must be
         writable. ``exact``: numbers of optimizers must be equal, too."""
         every_line = list(self.lines)
-        if exact or "param_groups" in self._names:
+        if exact or self._sets_options or "param_groups" in self._names:
             for number, line in self._exact.items():
                 every_line[number] = line
         lines = []
@@ -539,6 +565,13 @@ def overlap_on_device(value: Any, others: Sequence[Any]) -> bool:
     """Whether a value overlaps with other values in the same memory on a device. Values that do not
     overlap may be written independently."""
     return any(arrays.programs.overlap(value.layout, x.layout) for x in others)
+
+
+def _accumulator_has_hooks(meta: Any) -> bool:
+    """Whether hooks are registered on the node that accumulates the gradient of a leaf."""
+    node = None if meta.accumulator is None else meta.accumulator()
+    extras = None if node is None else node.extras
+    return extras is not None and bool(extras.pre_hooks or extras.post_hooks)
 
 
 @functools.lru_cache(maxsize=256)

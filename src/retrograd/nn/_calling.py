@@ -60,6 +60,8 @@ def add(registry: Registry, hook: Any, prepend: bool = False) -> RemovableHandle
 class CallableModule(Stateful):
     """A module that can be called, with hooks around the call."""
 
+    shared_hooks = tuple(GLOBAL_HOOKS.values())
+
     def __init__(self) -> None:
         super().__init__()
         for kind in KINDS:

@@ -174,9 +174,14 @@ class RuleOptimizer(Optimizer):
 
 def traced_step(level: Any, optimizer: RuleOptimizer) -> None:
     """A step as lines of a program: one for each parameter, which overwrites it and its state. The
-    numbers of its group are those of the time when the line is run."""
+    numbers of its group are those of the time when the line is run, unless the function that is
+    traced sets them: a program sets them when all its lines have run."""
     for group in optimizer.param_groups:
         _check_options(level, group)
+        before = level.options.get(id(group), group)
+        if any(before.get(name) is not option for name, option in group.items()):
+            level.depends_on_numbers = True
+            group = dict(group)
         keeps_state = optimizer._keeps_state(group)
         for param in group["params"]:
             if param._meta is None or param._meta.grad is None:
