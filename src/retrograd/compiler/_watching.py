@@ -105,8 +105,7 @@ class Watch:
         self._kept: list[Any] = []
         self._counted = 0
         self._to_visit: deque[tuple[Any, str, str, bool]] = deque()
-        # The options of optimizers, by the id of their group. Each step reads those that are numbers
-        # again.
+        # The options of optimizers, by the id of their group. Each step reads numbers again.
         self.options: dict[int, dict[str, Any]] = {}
         self._sets_options = False  # whether the user's code can see such a group
         self._exact: dict[int, str] = {}  # lines that compare such numbers exactly

@@ -88,10 +88,9 @@ class Executable:
                 function = self.on_host(function)
                 self.written |= written
             else:
-                update = next((x for x in part.lines if x.operation.name == UPDATE), None)
                 function = self.compiled(part)
-                if update is not None:
-                    function = Variants(self.compiled, part, update)
+                if any(line.operation.name == UPDATE for line in part.lines):
+                    function = Variants(self.compiled, part)
             self.steps.append((function, inputs, outputs))
         self.room = len(number) - len(program.inputs)
         self.outputs = [None if v.constant is not None else number[v] for v in program.outputs]
@@ -250,20 +249,23 @@ class Compiled:
 class Variants:
     """A program that updates parameters, compiled separately for each signature of its numbers."""
 
-    def __init__(
-        self, compiled: Callable[[Program], Compiled], program: Program, update: Line
-    ) -> None:
+    def __init__(self, compiled: Callable[[Program], Compiled], program: Program) -> None:
         self.compiled = compiled
         self.program = program
-        self.numbers: Numbers = update.options["of"]
-        self.choosing = program.inputs.index(update.options["numbers"])
-        self.variants: dict[int, Compiled] = {}
+        number = {v: i for i, v in enumerate(program.inputs)}
+        # What computes the numbers of the optimizers, and the input that they are.
+        self.choosing: dict[Numbers, int] = {
+            line.options["of"]: number[line.options["numbers"]]
+            for line in program.lines if line.operation.name == UPDATE
+        }  # fmt: skip
+        self.variants: dict[tuple[int, ...], Compiled] = {}
 
     def __call__(self, *values: Any) -> tuple[Any, ...]:
-        chosen = int(values[self.choosing][0])
+        chosen = tuple([int(values[i][0]) for i in self.choosing.values()])
         variant = self.variants.get(chosen)
         if variant is None:
-            self.numbers.choose(chosen)
+            for numbers, k in zip(self.choosing, chosen, strict=True):
+                numbers.choose(k)
             variant = self.variants[chosen] = self.compiled(self.program)
         return variant(*values)
 

@@ -144,30 +144,55 @@ def is_update(line: Line) -> bool:
 
 def with_numbers(program: Program) -> Program:
     """The program, with updates divided into numbers and kernels."""
-    lines = [line for line in program.lines if is_update(line)]
-    if not lines:
+    new: dict[Line, list[Line]] = {}
+    for lines in _together(program):
+        new.update(_divided(lines))
+    if not new:
         return program
+    body = [x for line in program.lines for x in new.get(line, [line])]
+    return Program(program.name, program.inputs, body, program.outputs, program.updates,
+                   program.gradients)  # fmt: skip
+
+
+def _together(program: Program) -> list[list[Line]]:
+    """Groups of updates whose numbers are computed at once, before the first update of a group. So
+    the numbers in their states are available there: if an optimizer makes two steps, the second
+    step needs the counts that the first one gives."""
+    groups: list[list[Line]] = []
+    available = set(program.inputs)
+    known: set[Var] = set()  # what is available where the last group begins
+    for line in program.lines:
+        if is_update(line):
+            counts = [line.args[i + 2] for i in line.operation.forward.scalars]
+            if not groups or not all([v in known or v.constant is not None for v in counts]):
+                groups.append([])
+                known = set(available)
+            groups[-1].append(line)
+        available.update(line.outputs)
+    return groups
+
+
+def _divided(lines: list[Line]) -> dict[Line, list[Line]]:
+    """The lines that replace each update. The numbers of all are computed before the first."""
     updates = [line.operation.forward for line in lines]
     numbers = Numbers(updates, [[v.shape for v in line.args] for line in lines])
     scalars = [line.args[i + 2] for line in lines for i in line.operation.forward.scalars]
     *_, numbers_now = numbers(*[np.ones((), v.dtype) for v in scalars])
     values = Var("numbers", numbers_now)
     outputs: list[Var] = []
-    new: dict[Line, Line] = {}
-    for k, line in enumerate(lines):
-        positions = [0, *[i + 2 for i in range(len(line.args) - 2)]]
-        held = {i + 2 for i in line.operation.forward.scalars}
+    new: dict[Line, list[Line]] = {}
+    for k, (update, line) in enumerate(zip(updates, lines, strict=True)):
+        positions = [0, *range(2, len(line.args))]
+        held = {i + 2 for i in update.scalars}
         outputs += [v for i, v in zip(positions, line.outputs, strict=True) if i in held]
         rest = [v for i, v in zip(positions, line.outputs, strict=True) if i not in held]
         args = [None if i in held else x for i, x in enumerate(line.args)]
-        kernel = Kernel(UPDATE, line.operation.forward)
         options = {"numbers": values, "of": numbers, "which": k}
-        new[line] = Line(tuple(rest), kernel, tuple(args), options, True, line.place, line.backward)
-    first = Line((*outputs, values), Kernel(NUMBERS, numbers), tuple(scalars),
-                 {}, True, lines[0].place, False)  # fmt: skip
-    body = [first, *[new.get(line, line) for line in program.lines]]
-    return Program(program.name, program.inputs, body, program.outputs, program.updates,
-                   program.gradients)  # fmt: skip
+        new[line] = [Line(tuple(rest), Kernel(UPDATE, update), tuple(args), options, True,
+                          line.place, line.backward)]  # fmt: skip
+    new[lines[0]].insert(0, Line((*outputs, values), Kernel(NUMBERS, numbers), tuple(scalars),
+                                 {}, True, lines[0].place, False))  # fmt: skip
+    return new
 
 
 @lowering(UPDATE)
