@@ -132,3 +132,29 @@ def test_parameters_with_equal_gradients_or_parts_of_one(join: Any) -> None:
         return step, [optimizer]
 
     check(make)
+
+
+def test_an_update_that_is_compiled_again_has_its_own_options() -> None:
+    """RAdam does another update from step 6 on. If something refers to a parameter, the program of
+    an update is compiled once more, without donating the parameter."""
+    results = []
+    for device in ("cpu", DEVICE):
+        weight = numbers(2).to(device).requires_grad_()
+        optimizer = torch.optim.RAdam([weight], 0.05)
+
+        def step(x: Any, weight: Any = weight, optimizer: Any = optimizer) -> Any:
+            optimizer.zero_grad()
+            loss = (x * weight).square().sum()
+            loss.backward()
+            optimizer.step()
+            return loss.detach()
+
+        run = step if device == "cpu" else torch.compile(step, fullgraph=True)
+        x = numbers(1).to(device)
+        values = [run(x).item() for _ in range(9)]
+        optimizer.state[weight]["step"].fill_(1)
+        held = weight._data.memory.array if device == DEVICE else None
+        values += [run(x).item() for _ in range(5)]
+        assert device == "cpu" or held.is_deleted() is False
+        results.append(values)
+    np.testing.assert_allclose(results[1], results[0], rtol=1e-9)

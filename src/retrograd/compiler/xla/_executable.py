@@ -139,6 +139,7 @@ class Compiled:
         self.in_doubt = False  # whether the last result says if the results are valid
         self.call: Callable[..., Any] = self.first_call
         self.without_lowering = False
+        self.chosen: dict[Numbers, int] = {}  # the signatures of updates
 
     def compile(self) -> Callable[..., Any]:
         """The program as a function of NumPy arrays."""
@@ -187,6 +188,8 @@ class Compiled:
         """The JAX values of all variables, and a list: empty, or with a bool that says whether all
         conditions stated by lowerings hold."""
         program = self.rolled
+        for numbers, k in self.chosen.items():  # a program is lowered again for other arguments
+            numbers.choose(k)
         known: dict[Var, Any] = {}
         for v, order, x in zip(program.inputs, self.orders, values, strict=False):
             known[v] = x if order is None else jnp.transpose(x, inverse(order))
@@ -264,9 +267,8 @@ class Variants:
         chosen = tuple([int(values[i][0]) for i in self.choosing.values()])
         variant = self.variants.get(chosen)
         if variant is None:
-            for numbers, k in zip(self.choosing, chosen, strict=True):
-                numbers.choose(k)
             variant = self.variants[chosen] = self.compiled(self.program)
+            variant.chosen = dict(zip(self.choosing, chosen, strict=True))
         return variant(*values)
 
 
