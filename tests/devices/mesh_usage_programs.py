@@ -55,6 +55,33 @@ def test_programs_are_waited_for() -> None:
     assert y[0, 0].item() == pytest.approx(1 / 1024)
 
 
+def test_a_compiled_function_on_one_device_after_another() -> None:
+    weights = np.arange(3000.0, dtype=np.float32)
+    places = ["xla:cpu:0", "xla:cpu:1"]
+    table = torch.ones(3000, device=places[0])
+
+    @torch.compile(fullgraph=True)
+    def mean(x: Any) -> Any:
+        return (x * torch.tensor(weights.tolist(), device=x.device)).mean(), x.device.index
+
+    @torch.compile
+    def beside(x: Any) -> Any:
+        return x + table
+
+    for k in (0, 0, 1, 1, 0, 1):
+        x = torch.ones(3000, device=places[k])
+        y, index = mean(x)
+        assert (y.item(), y.device, index) == (1499.5, torch.device(places[k]), k)
+    assert len(mean.entries) == 2
+    for _ in range(2):
+        assert beside(torch.ones(3000, device=places[0])).sum().item() == 6000
+    with (
+        pytest.warns(UserWarning, match="tensors on two devices"),
+        pytest.raises(RuntimeError, match="at least two devices, xla:cpu:1 and xla:cpu:0!"),
+    ):
+        beside(torch.ones(3000, device=places[1]))
+
+
 # -- meshes ------------------------------------------------------------------------------------
 
 

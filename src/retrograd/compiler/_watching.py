@@ -227,9 +227,11 @@ class Watch:
             self.on_device.add(number)
         same = f"d{number}.dtype is {self._dtype(data.dtype)} and d{number}.shape == {data.shape}"
         same += strides
-        if number in self.on_device and not data.steps:  # most are; this comparison is faster
-            kind = self._object(data.kind)
-            same = f"(d{number}._kind or d{number}.kind) is {kind} or {same}"
+        if number in self.on_device:
+            same += f" and d{number}.memory.device == {self._object(data.memory.device)}"
+            if not data.steps:  # most are; this comparison is faster
+                kind = self._object(data.kind)
+                same = f"(d{number}._kind or d{number}.kind) is {kind} or {same}"
         self._require(same)
         if meta is None:
             leaf = "is None" if x._node is None else "is not None"
