@@ -222,16 +222,18 @@ class Watch:
             return
         kind = "Tensor" if type(x) is Tensor else self._object(type(x))
         self._require(f"type({local}) is {kind}")
-        strides = f" and d{number}.strides == {data.strides}" if data.ndim else ""
-        if not arrays.is_raw(data):
+        dtype = self._dtype(data.dtype)
+        if arrays.is_raw(data):
+            strides = f" and d{number}.strides == {data.strides}" if data.ndim else ""
+            same = f"d{number}.dtype is {dtype} and d{number}.shape == {data.shape}{strides}"
+        else:
             self.on_device.add(number)
-        same = f"d{number}.dtype is {self._dtype(data.dtype)} and d{number}.shape == {data.shape}"
-        same += strides
-        if number in self.on_device:
-            same += f" and d{number}.memory.device == {self._object(data.memory.device)}"
+            self.objects["fits"] = fits
+            kind = "None" if data.steps else self._object(data.kind)
+            device = self._object(data.memory.device)
+            same = f"fits(d{number}, {kind}, {device}, {dtype}, {data.shape}, {data.strides})"
             if not data.steps:  # most are; this comparison is faster
-                kind = self._object(data.kind)
-                same = f"(d{number}._kind or d{number}.kind) is {kind} or {same}"
+                same = f"d{number}._kind is {kind} or {same}"
         self._require(same)
         if meta is None:
             leaf = "is None" if x._node is None else "is not None"
@@ -547,6 +549,17 @@ def _is_of_user(kind: type) -> bool:
         or base.__name__ in ("Module", "Callable_", "Stateful", "Tree")
         for base in kind.__mro__
     ) and kind.__module__.split(".")[0] != "retrograd"
+
+
+def fits(
+    data: Any, kind: Any, device: Any, dtype: Any, shape: tuple[int, ...], strides: Any
+) -> bool:  # fmt: skip
+    """Whether a value on a device is of a kind or, because it is a view (``kind`` is None) or was
+    computed by a view, has this device, dtype, shape and strides."""
+    return (kind is not None and data.kind is kind) or (
+        data.memory.device == device and data.dtype is dtype and data.shape == shape
+        and data.strides == strides
+    )  # fmt: skip
 
 
 def apart_in_memory(values: Sequence[Any], written: Sequence[int]) -> bool:
