@@ -45,6 +45,8 @@ class RuleOptimizer(Optimizer):
     _captured = "params and state_steps"
     _supports_xla = True
     _elementwise = True  # whether the tensors of a state have the shape of their parameter
+    # Whether the numbers that a rule gives to its kernel depend on the shape of the parameter.
+    _numbers_by_shape = False
 
     def __init__(self, params: ParamsT, defaults: dict[str, Any]) -> None:
         if defaults.get("differentiable"):

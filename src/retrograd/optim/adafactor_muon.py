@@ -174,6 +174,8 @@ class Muon(RuleOptimizer):
             if with_grad and len(group["ns_coefficients"]) != 3:
                 raise ValueError("Coefficients must be a tuple of exactly 3 values")
 
+    _numbers_by_shape = True
+
     def _initial_state(self, group: Group, param: Any) -> State:
         return {"momentum_buffer": zeros_like(param)}
 

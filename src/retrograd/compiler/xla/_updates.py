@@ -31,9 +31,9 @@ KERNELS: dict[str, Callable[..., Any]] = {}
 
 
 class Alike(NamedTuple):
-    """Updates of parameters with one shape and the same options, which are equal if the numbers in
-    their states are. ``of`` contains the positions of these numbers among those of all updates, one
-    row for each number of a state."""
+    """Updates with the same options, which take the same numbers if their states hold the same.
+    ``of`` contains the positions of the numbers of states among those of all updates, one row for
+    each number of a state. ``shapes`` are None unless the numbers of updates depend on them."""
 
     update: TracedUpdate
     shapes: Any
@@ -52,7 +52,9 @@ class Numbers:
         by_key: dict[Any, Alike] = {}
         end = 0
         for k, (update, shape) in enumerate(zip(updates, shapes, strict=True)):
-            key = k if update.others else (id(update.group), *update.names, *map(tuple, shape))
+            if not update.optimizer._numbers_by_shape:
+                shape = [None] * len(shape)
+            key = k if update.others else (id(update.group), *update.names, *shape)
             if key not in by_key:
                 by_key[key] = Alike(update, shape, [], [[] for _ in update.scalars])
                 self.alike.append(by_key[key])
@@ -175,7 +177,7 @@ def _together(program: Program) -> list[list[Line]]:
 def _divided(lines: list[Line]) -> dict[Line, list[Line]]:
     """The lines that replace each update. The numbers of all are computed before the first."""
     updates = [line.operation.forward for line in lines]
-    numbers = Numbers(updates, [[v.shape for v in line.args] for line in lines])
+    numbers = Numbers(updates, [[tuple(v.shape) for v in line.args] for line in lines])
     scalars = [line.args[i + 2] for line in lines for i in line.operation.forward.scalars]
     *_, numbers_now = numbers(*[np.ones((), v.dtype) for v in scalars])
     values = Var("numbers", numbers_now)
