@@ -99,6 +99,7 @@ class Watch:
         self.problem: str | None = None
         self.lines: list[str] = []
         self.objects: dict[str, Any] = {"Tensor": Tensor}
+        self._named: dict[int, str] = {}  # the names in ``objects``
         self._seen: dict[int, str] = {}
         self._numbers: dict[int, int] = {}
         self.on_device: set[int] = set()  # numbers of tensors
@@ -128,7 +129,7 @@ class Watch:
 
     def _object(self, x: Any) -> str:
         """A name for an object in the guard function."""
-        name = f"o{len(self.objects)}"
+        name = self._named.setdefault(id(x), f"o{len(self.objects)}")
         self.objects[name] = x
         return name
 
@@ -222,18 +223,19 @@ class Watch:
             return
         kind = "Tensor" if type(x) is Tensor else self._object(type(x))
         self._require(f"type({local}) is {kind}")
-        dtype = self._dtype(data.dtype)
         if arrays.is_raw(data):
             strides = f" and d{number}.strides == {data.strides}" if data.ndim else ""
-            same = f"d{number}.dtype is {dtype} and d{number}.shape == {data.shape}{strides}"
+            same = f"d{number}.dtype is {self._dtype(data.dtype)}"
+            same += f" and d{number}.shape == {data.shape}{strides}"
         else:
             self.on_device.add(number)
-            self.objects["fits"] = fits
-            kind = "None" if data.steps else self._object(data.kind)
-            device = self._object(data.memory.device)
-            same = f"fits(d{number}, {kind}, {device}, {dtype}, {data.shape}, {data.strides})"
-            if not data.steps:  # most are; this comparison is faster
-                same = f"d{number}._kind is {kind} or {same}"
+            whole = None if data.steps else data.kind
+            test = functools.partial(
+                fits, whole, data.memory.device, data.dtype, data.shape, data.strides
+            )
+            same = f"{self._object(test)}(d{number})"
+            if whole is not None:  # most are no views; this comparison is faster
+                same = f"d{number}._kind is {self._object(whole)} or {same}"
         self._require(same)
         if meta is None:
             leaf = "is None" if x._node is None else "is not None"
@@ -271,7 +273,7 @@ class Watch:
                       f"not hooked({local})")  # fmt: skip
 
     def _dtype(self, dtype: Any) -> str:
-        name = f"dtype_{dtype.name}" + "_there" * (dtype.metadata is not None)  # on a device
+        name = f"dtype_{dtype.name}"
         self.objects[name] = dtype
         return name
 
@@ -552,7 +554,7 @@ def _is_of_user(kind: type) -> bool:
 
 
 def fits(
-    data: Any, kind: Any, device: Any, dtype: Any, shape: tuple[int, ...], strides: Any
+    kind: Any, device: Any, dtype: Any, shape: tuple[int, ...], strides: Any, data: Any
 ) -> bool:  # fmt: skip
     """Whether a value on a device is of a kind or, because it is a view (``kind`` is None) or was
     computed by a view, has this device, dtype, shape and strides."""
