@@ -172,6 +172,37 @@ def test_compiled_steps_of_parameters_with_equal_and_unequal_counts(counts: Any)
         np.testing.assert_allclose(here, there, rtol=2e-6, atol=1e-7)
 
 
+@pytest.mark.parametrize("optimizer", [torch.optim.AdamW, torch.optim.Muon])
+def test_compiled_steps_of_parameters_of_different_shapes_with_writes_between(
+    optimizer: Any,
+) -> None:
+    found = {}
+    for device in ("cpu", DEVICE):
+        weights = [torch.linspace(-1, 1, 3 * rows).reshape(rows, 3).to(device).requires_grad_()
+                   for rows in (2, 3, 9)]  # fmt: skip
+        opt = optimizer(weights, 0.1)
+
+        def step(x: Any, weights: Any = weights, opt: Any = opt) -> Any:
+            opt.zero_grad()
+            loss = sum([(w @ x).sin().sum() for w in weights])
+            loss.backward()
+            opt.step()
+            return loss.detach()
+
+        run = torch.compile(step, fullgraph=True) if device == DEVICE else step
+        losses = []
+        for k in range(7):
+            losses.append(float(run(torch.ones(3, device=device) * k)))
+            if k > 3:  # which are waiting when the program is called
+                with torch.no_grad():
+                    weights[1].mul_(0.5)
+                weights[0].grad.add_(1)
+        found[device] = [losses, *[w.tolist() for w in weights]]
+    assert len(run.entries) == 2
+    for here, there in zip(found[DEVICE], found["cpu"], strict=True):
+        np.testing.assert_allclose(here, there, rtol=1e-4, atol=1e-5)
+
+
 def test_updates_are_a_program_after_the_one_that_gives_the_loss(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

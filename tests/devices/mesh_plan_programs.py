@@ -46,11 +46,11 @@ def collected(text: str) -> dict[str, int]:
 
 def compiled_again(part: Any) -> Any:
     """XLA's program for the last call of a part of a step."""
-    ((_, _, where, _), function), = part.calls.items()
+    ((_, _, where, _), call), = part.calls.items()
     given = [jax.ShapeDtypeStruct(v.shape, v.dtype, sharding=w)
              for v, w in zip(part.program.inputs, where, strict=True)]  # fmt: skip
     with jax.enable_x64(True):
-        return function.lower(*given, *part.held).compile()
+        return call.function.lower(*given, *part.held).compile()
 
 
 @pytest.mark.parametrize(

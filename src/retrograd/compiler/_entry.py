@@ -311,7 +311,9 @@ class Finishing:
         }  # fmt: skip
         if device is not None:
             self.names.update(write_over=device.write_over, write_on_host=device.write_on_host,
-                              on_device=device.value, again=device.again)  # fmt: skip
+                              on_device=device.value, as_gradients=device.as_gradients)  # fmt: skip
+            if device.recycled:
+                self.lines.append("gradients = as_gradients(values, spares)")
         self.made: dict[int, str] = {}
         self.needed: dict[str, None] = {}
         self.result: str | None = None
@@ -353,15 +355,12 @@ class Finishing:
             return self.made[k]
         name = self.made[k] = f"r{k}"
         value = f"values[{k}]"
-        if device is not None and not device.stays[k]:
+        if device is not None and k in device.recycled:
+            value = f"gradients[{device.recycled.index(k)}]"
+        elif device is not None and not device.stays[k]:
             v = entry.program.outputs[k]
             self.names.update({f"shape{k}": v.shape, f"dtype{k}": v.dtype})
-            rest = f"values[-1], shape{k}, dtype{k}"
-            if k in device.recycled:
-                spare = f"spares[{device.recycled.index(k)}] if spares else None"
-                value = f"again({value}, {spare}, {rest})"
-            else:
-                value = f"on_device({value}, {rest})"
+            value = f"on_device({value}, values[-1], shape{k}, dtype{k})"
         if template.recorded:
             assert entry.pull is not None
             self.names["error"] = entry.pull.error

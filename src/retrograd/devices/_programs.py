@@ -21,7 +21,7 @@ from collections.abc import Callable, Sequence
 from itertools import starmap
 from operator import itemgetter
 from sys import getrefcount
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 
@@ -38,6 +38,7 @@ from retrograd.compiler.xla._stages import Stage, stages_of
 from retrograd.compiler.xla._table import lowering, on_mesh
 from retrograd.compiler.xla._updates import NUMBERS, with_numbers
 from retrograd.devices import _pending, _platforms
+from retrograd.devices._deferred import Later
 from retrograd.devices._level import first_device
 from retrograd.devices._values import DeviceValue, Memory, on_host, put, spread
 
@@ -143,11 +144,13 @@ class OnDevice(Executable):
         self.like = {new: x for x, new in (*program.gradients, *program.updates)}
         super().__init__(program, stages)
         self.recycled: list[int] = []
+        self.kinds: list[tuple[tuple[int, ...], Any]] = []  # their shapes and dtypes
         first = len(program.inputs) + self.room
         for stage, (_, taken, _) in zip(stages, self.steps, strict=True):
             for v in self.gradients.get(id(stage.program), ()):
                 taken.append(first + len(self.recycled))
                 self.recycled.append(program.outputs.index(v))
+                self.kinds.append((v.shape, v.dtype))
         self.nothing = (None,) * len(self.recycled)
         spares = range(first, first + len(self.recycled))
         self.run = self.in_lines([*range(len(program.inputs)), *spares])
@@ -163,7 +166,10 @@ class OnDevice(Executable):
         return Part(part, self.donated[key], self.becomes, self.gradients[key], self.like)
 
     def on_host(self, function: Callable[..., Any]) -> Callable[..., Any]:
-        return lambda *values: function(*map(_on_host, values))
+        # Most arguments are numbers of an optimizer, which are on the CPU.
+        return lambda *values: function(
+            *[x if type(x) is arrays.ndarray else _on_host(x) for x in values]
+        )
 
     def arrays(self, *values: Any, spares: Sequence[Any] = ()) -> tuple[Any, ...]:
         """The outputs, and the device. Outputs computed by XLA are XLA arrays."""
@@ -214,13 +220,16 @@ class OnDevice(Executable):
             return y
         return DeviceValue(Memory(y, device), y.shape if shape is None else shape, dtype or y.dtype)
 
-    @classmethod
-    def again(cls, y: Any, spare: Any, device: Any, shape: Any, dtype: Any) -> Any:
-        """A gradient as a value on the device. The spare value of the previous one is reused."""
-        if spare is None or type(y) is not _Array:
-            return cls.value(y, device, shape, dtype)
-        spare.memory.content = y
-        return spare
+    def as_gradients(self, outputs: tuple[Any, ...], spares: tuple[Any, ...]) -> list[Any]:
+        """The outputs at ``recycled`` as values on the device. Spare values are reused."""
+        values = [outputs[i] for i in self.recycled]
+        for k, (y, spare) in enumerate(zip(values, spares or self.nothing, strict=True)):
+            if spare is None or type(y) is not _Array:
+                values[k] = self.value(y, outputs[-1], *self.kinds[k])
+            else:
+                spare.memory.content = y
+                values[k] = spare
+        return values
 
     @classmethod
     def write_over(cls, tensors: Any, values: Any, at: Any) -> None:
@@ -229,12 +238,13 @@ class OnDevice(Executable):
         for tensor, y in zip(tensors, values, strict=True):
             data = tensor._data
             memory = data.memory
-            if data.steps or type(y) is not _Array:
-                data.level.write(data, cls.value(y, memory.device))
-            elif memory.device._mesh is None:
-                memory.content = y
-            else:
-                memory.hold(y)
+            if memory.content is not y:  # unless it was donated
+                if data.steps or type(y) is not _Array:
+                    data.level.write(data, cls.value(y, memory.device))
+                elif memory.device._mesh is None:
+                    memory.content = y
+                else:
+                    memory.hold(y)
             version = tensor._version_counter or version_of(tensor)
             version.count += 1
             version.written_at = at
@@ -246,7 +256,7 @@ class OnDevice(Executable):
             data = tensor._data
             if type(data) is not arrays.ndarray:
                 data = tensor._data = arrays.writable(data)
-            if type(y) is not data.dtype.type:
+            if not isinstance(y, np.generic):
                 y = _on_host(y)
             if data.shape:
                 arrays.write(data, y)
@@ -274,11 +284,6 @@ def _quiet(function: Callable[..., Any]) -> Callable[..., Any]:
     return call
 
 
-def _argument(x: Any) -> Any:
-    """An argument of a stage as an XLA array."""
-    return x.array if type(x) is DeviceValue else x
-
-
 def _on_host(x: Any) -> Any:
     """An argument of a stage as an array on the CPU."""
     if arrays.is_raw(x):
@@ -286,6 +291,24 @@ def _on_host(x: Any) -> Any:
     if type(x) is DeviceValue:
         return x.host
     return on_host(x)
+
+
+class Call(NamedTuple):
+    """A function of XLA, and the arguments whose memory it writes to: each with the number of the
+    result, or of the other argument, that is its new contents."""
+
+    function: Callable[..., Any]
+    by_results: list[tuple[int, int]]
+    by_arguments: list[tuple[int, int]]
+
+    def hold(self, results: Sequence[Any], args: Sequence[Any], memories: Sequence[Any]) -> None:
+        """Replace the contents of donated memory by the results that were written there."""
+        for i, k in self.by_results:
+            if (memory := memories[i]) is not None:
+                memory.content = results[k]
+        for i, k in self.by_arguments:
+            if (memory := memories[i]) is not None:
+                memory.content = args[k]
 
 
 class Part(Compiled):
@@ -313,8 +336,7 @@ class Part(Compiled):
         self.like = [number.get(like[v]) if v in like else None for v in program.outputs]
         self.mesh: Any = None
         self.where: tuple[Any, ...] = ()  # on a mesh, the shardings of inputs
-        self.calls: dict[Any, Callable[..., Any]] = {}
-        self.kept: set[int] = set()  # inputs that are outputs themselves
+        self.calls: dict[Any, Call] = {}
         self.picked: Callable[..., Any] | None = None  # selects the outputs from XLA's results
 
     def __call__(self, *values: Any) -> tuple[Any, ...]:
@@ -324,10 +346,13 @@ class Part(Compiled):
             return self.program.run(*map(_on_host, values[:count]))
         if len(values) > count and (values[-1] is None or device._mesh is not None):
             values = values[:count]
+        memories = [x.memory if type(x) is DeviceValue and not x.steps else None for x in values]
         args = [
-            x.memory.array if type(x) is DeviceValue and not x.steps else _argument(x)
-            for x in values
+            memory.content if memory is not None else x.array if type(x) is DeviceValue else x
+            for x, memory in zip(values, memories, strict=True)
         ]
+        if Later in map(type, args):
+            args = [x.array if type(x) is DeviceValue else x for x in values]
         alone = tuple([i for i in self.donated if getrefcount(args[i]) <= _REFERENCES_OF_ONE + 1])
         where = () if device._mesh is None else tuple([getattr(x, "sharding", None) for x in args])
         with jax.enable_x64(True):
@@ -337,13 +362,14 @@ class Part(Compiled):
             call = self.calls.get(key)
             if call is None:
                 try:
-                    self.calls[key] = self.compiled_for(device, alone, where, len(args))
-                    call = _quiet(self.calls[key])  # it is compiled now
+                    call = self.compiled_for(device, alone, where, len(args))
                 except NotImplementedError as error:
                     self.explain(error)
                     return self.program.run(*map(_on_host, values[:count]))
+                self.calls[key] = call
+                call = call._replace(function=_quiet(call.function))  # it is compiled now
             doubtful = [_on_host(x) for x in values[:count]] if self.in_doubt else ()
-            results = self.results_of(call, args, values, alone)
+            results = self.results_of(call, args, memories, device)
         if self.in_doubt and not results[-1]:
             return self.program.run(*doubtful)
         if self.picked is not None:
@@ -352,55 +378,43 @@ class Part(Compiled):
                       for y in self.outputs])  # fmt: skip
 
     def spread(self, args: list[Any], device: Any) -> None:
-        """Put arguments that are on the CPU on a mesh, if several processes have its devices."""
+        """Put arguments that are on the CPU on a mesh whose devices belong to several processes."""
         target = _platforms.target(device)
         if not target.is_fully_addressable:
             at = [i for i, x in enumerate(args) if not isinstance(x, jax.Array)]
-            given = [np.array(args[i], self.program.inputs[i].dtype, order="C") for i in at]
-            for i, array in zip(at, spread(given, target), strict=True):
+            sources = [np.array(args[i], self.program.inputs[i].dtype, order="C") for i in at]
+            for i, array in zip(at, spread(sources, target), strict=True):
                 args[i] = array
 
-    def results_of(
-        self, call: Callable[..., Any], args: list[Any], values: Sequence[Any],
-        alone: Sequence[int],
-    ) -> Any:  # fmt: skip
+    def results_of(self, call: Call, args: list[Any], memories: list[Any], device: Any) -> Any:
         """The results of XLA's function. Donated memory holds its new contents at once, because an
         interrupt may arrive before the program writes its results."""
-        held = [*args]
-        count = len(self.program.inputs)
-        held[count:count] = self.held
+        held = args
+        if self.held:
+            count = len(self.program.inputs)
+            held = [*args[:count], *self.held, *args[count:]]
         results: list[Any] = []
         try:
             # One call into C: Python delivers an interrupt as soon as a call returns to its code.
-            results.extend(starmap(call, (held,)))
-            self.hold(results[0], args, values, alone)
+            results.extend(starmap(call.function, (held,)))
+            call.hold(results[0], args, memories)
         except jax.errors.JaxRuntimeError as error:
-            raise _platforms.explained(error, first_device(values)) from None
+            raise _platforms.explained(error, device) from None
         except BaseException:  # an interrupt
             if results:
-                self.hold(results[0], args, values, alone)
+                call.hold(results[0], args, memories)
             raise
         return results[0]
 
-    def hold(
-        self, results: Sequence[Any], args: Sequence[Any], values: Sequence[Any],
-        alone: Sequence[int],
-    ) -> None:  # fmt: skip
-        """Replace the contents of donated memory by the results that were written there."""
-        for i in (*alone, *range(len(self.program.inputs), len(values))):
-            x, y = values[i], self.outputs[self.instead[i]]
-            if i not in self.kept and type(x) is DeviceValue and not x.steps:
-                x.memory.content = (args if y.is_input else results)[y.position]
-
     def compiled_for(
-        self, device: Any, donated: tuple[int, ...], where: tuple[Any, ...], count: int
-    ) -> Callable[..., Any]:
+        self, device: Any, alone: tuple[int, ...], where: tuple[Any, ...], count: int
+    ) -> Call:
         target = _platforms.target(device)
         self.orders = [None] * len(self.program.inputs)
         self.held = [jax.device_put(v.constant, target) for v in self.constants]
         self.where, self.mesh = where, device._mesh
         there = target if where else jax.sharding.SingleDeviceSharding(target)
-        inputs = [*self.program.inputs, *self.constants]
+        inputs, donated = [*self.program.inputs, *self.constants], alone
         if count > len(self.program.inputs):  # spare gradients
             donated += tuple(range(len(inputs), len(inputs) + len(self.gradients)))
             inputs += self.gradients
@@ -411,14 +425,17 @@ class Part(Compiled):
         ]
         compiled: Callable[..., Any] = _quiet(self.jitted)(shapes, donated)
         # An argument that is also an output, such as a copy taken before a write, is not donated.
-        kept = self.kept = {y.position for y in self.outputs if y.is_input}
+        kept = {y.position for y in self.outputs if y.is_input}
         if not kept.isdisjoint(donated):
             donated = tuple([i for i in donated if i not in kept])
             compiled = _quiet(self.jitted)(shapes, donated)
         made = [y.position for y in self.outputs if not y.is_input]
         whole = len(made) == len(self.outputs) > 1
         self.picked = itemgetter(*made) if whole else None
-        return compiled
+        replaced = [(i, self.outputs[self.instead[i]])
+                    for i in (*alone, *range(len(self.program.inputs), count)) if i not in kept]
+        return Call(compiled, [(i, y.position) for i, y in replaced if not y.is_input],
+                    [(i, y.position) for i, y in replaced if y.is_input])
 
     def trace(self, *values: Any) -> tuple[Any, ...]:
         with on_mesh(self.mesh):
