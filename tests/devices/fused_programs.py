@@ -29,6 +29,41 @@ def test_an_operation_is_compiled_once_for_a_signature() -> None:
     assert len(_calls._calls) == before
 
 
+ARITHMETIC = [
+    lambda x, k: x + k, lambda x, k: x - k, lambda x, k: k - x, lambda x, k: x * k,
+    lambda x, k: x / k, lambda x, k: x > k, lambda x, k: x == k, lambda x, k: x.add(x, alpha=k),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("function", ARITHMETIC)
+def test_integers_in_arithmetic(function: Any) -> None:
+    """They are arguments of compiled functions if they have at most 64 bits."""
+    for dtype in (torch.float32, torch.bfloat16, torch.uint8, torch.int64, torch.bool):
+        x = torch.tensor([1, 0, 3]).to(dtype)
+        for number in (2, 3, -1, 300, 16777217, -(2**63), *[2**70] * dtype.is_floating_point):
+            try:
+                expected = function(x, number)
+            except RuntimeError as error:
+                with pytest.raises(RuntimeError, match=str(error)[:20]):
+                    function(x.to(DEVICE), number)
+                continue
+            result = function(x.to(DEVICE), number)
+            assert result.dtype is expected.dtype
+            assert torch.equal(result.cpu(), expected)
+
+
+@pytest.mark.parametrize("function", ARITHMETIC[:-1])
+def test_other_integers_are_not_compiled_again(function: Any) -> None:
+    x = made([1.0, 2.0, 3.0]).requires_grad_()
+    before = 0
+    for number in range(2, 6):
+        result = function(x, number)
+        if result.requires_grad:
+            result.sum().backward()
+        assert number < 4 or len(_calls._calls) == before
+        before = len(_calls._calls)
+
+
 def count_calls(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The names of the compiled functions that are called from now on."""
     from retrograd.devices import _calls, _fused

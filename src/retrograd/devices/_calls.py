@@ -14,7 +14,7 @@ from retrograd.compiler._tracing import SIZED_BY_VALUES
 from retrograd.devices import _pending, _platforms
 from retrograd.devices._caches import Cache
 from retrograd.devices._deferred import Function
-from retrograd.devices._signatures import common_device, keys_of
+from retrograd.devices._signatures import common_device, is_large, keys_of, values_in
 from retrograd.devices._values import DeviceValue, Kind, Memory, acts_once, find_kind, marked, seen
 from retrograd.ops._lifted import Lifted, raw
 from retrograd.ops._meta_device import result_of
@@ -22,15 +22,21 @@ from retrograd.ops._operation import TABLE, Operation, TensorLike
 
 np = arrays.programs.numpy
 
-# Operations that take numbers as arguments of the compiled function, so that a call with another
-# number does not cause a new compilation.
-TAKES_NUMBERS = frozenset({
-    "add", "sub", "mul", "div", "add_scaled", "sub_scaled", "plus_number", "minus_number",
-    "times_number", "over_number", "addcmul", "addcdiv", "rsub", "rsub_number", "lerp_number",
-    "eq", "ne", "lt", "le", "gt", "ge", "fill", "at_least", "bounded",
-})  # fmt: skip
+_TAKES_INTS = frozenset({"add", "sub", "mul", "div", "rsub", "eq", "ne", "lt", "le", "gt", "ge"})
+_TAKES_FLOATS = _TAKES_INTS | {
+    "add_scaled", "sub_scaled", "plus_number", "minus_number", "times_number", "over_number",
+    "addcmul", "addcdiv", "rsub_number", "lerp_number", "fill", "at_least", "bounded",
+}  # fmt: skip
 new = object.__new__
 MOST = 100  # operations in one function; XLA takes long to compile more
+
+
+def numbers_of(operation: Any) -> tuple[type, ...]:
+    """The types of Python numbers that an operation takes as arguments of its compiled function. A
+    call with another number then causes no new compilation. Other operations compile each number
+    as a constant, for example because they check its value."""
+    name = operation.name
+    return (float, int) if name in _TAKES_INTS else (float,) if name in _TAKES_FLOATS else ()
 
 
 class Given:
@@ -62,8 +68,11 @@ class Call(Function):
         self.kinds = [find_kind(device, y.shape, marked(y.dtype), traced) for y in results]
         self.in_doubt = False
         counter: list[Any] = []
-        parts = _taken_apart(list(args), counter, operation.name in TAKES_NUMBERS)
-        named = _taken_apart(options, counter, operation.name in TAKES_NUMBERS)
+        numbers = numbers_of(operation)
+        parts = _taken_apart(list(args), counter, numbers)
+        named = _taken_apart(options, counter, numbers)
+        if any([x.dtype.kind not in "iub" for x in values_in(args)]):
+            parts, named = _with_large_as_float(parts), _with_large_as_float(named)
         vars_ = [Var("y", y) for y in results]
         # On a mesh, JAX moves numbers to the devices of the arrays.
         there = not traced and device._mesh is None
@@ -125,25 +134,25 @@ _MOST_NUMBERS = 1000
 
 
 def is_number(x: Any) -> bool:
-    """Whether an argument is a Python float or a NumPy array without dimensions."""
-    return type(x) is float or (arrays.is_raw(x) and x.ndim == 0)
+    """Whether an argument is a Python number or a NumPy array without dimensions."""
+    return type(x) in (float, int) or (arrays.is_raw(x) and x.ndim == 0)
 
 
 def number_on(x: Any, device: Any) -> Any:
-    """The XLA array of a number. That of a float is weakly typed: a result has the dtype of the
-    other operand. Arrays are cached, because programs repeat a few numbers, and moving one to a
+    """The XLA array of a number. That of a Python number is weakly typed: a result has the dtype of
+    the other operand. Arrays are cached, because programs repeat a few numbers, and moving one to a
     device takes longer than a call."""
-    is_float = type(x) is float
-    number = x if is_float else (x.dtype.num, x.tobytes())
+    is_raw = arrays.is_raw(x)
+    number = (x.dtype.num, x.tobytes()) if is_raw else (type(x), x)
     array = _numbers.get((number, device))
     if array is None:
         jax = _platforms.jax()
         with jax.enable_x64(True):  # an array is copied, because it may be written to later
-            data = jax.numpy.asarray(x) if is_float else np.array(x)
+            data = np.array(x) if is_raw else jax.numpy.asarray(x)
             target = _platforms.target(device)
             array = _platforms.within_memory(jax.device_put, device, data, target)
-        if is_float and (x == 0 or x != x):  # no keys: 0.0 equals -0.0, and NaN not even itself
-            return array
+        if type(x) is float and (x == 0 or x != x):
+            return array  # no keys: 0.0 equals -0.0, and NaN not even itself
         if len(_numbers) >= _MOST_NUMBERS:
             _numbers.clear()
         _numbers[number, device] = array
@@ -202,7 +211,7 @@ def _layouts(x: Any) -> Any:
     return {name: _layouts(value) for name, value in x.items()} if type(x) is dict else x
 
 
-def _taken_apart(x: Any, count: list[Any], numbers: bool) -> Any:
+def _taken_apart(x: Any, count: list[Any], numbers: tuple[type, ...] = ()) -> Any:
     """Arguments in which ``Given`` replaces what is passed to the compiled function, in the order
     of ``_signatures.py:keys_of``."""
     if isinstance(x, TensorLike):
@@ -214,7 +223,7 @@ def _taken_apart(x: Any, count: list[Any], numbers: bool) -> Any:
     if arrays.is_raw(x):
         count.append(None)
         return Given(len(count) - 1, np.empty(x.shape, x.dtype))
-    if type(x) is float and numbers:
+    if type(x) in numbers and not is_large(x):
         count.append(None)
         return Given(len(count) - 1, None)
     if type(x) in (list, tuple):
@@ -222,6 +231,15 @@ def _taken_apart(x: Any, count: list[Any], numbers: bool) -> Any:
     if type(x) is dict:
         return {name: _taken_apart(part, count, numbers) for name, part in x.items()}
     return x
+
+
+def _with_large_as_float(x: Any) -> Any:
+    """Arguments in which integers of more than 64 bits are floats."""
+    if type(x) in (list, tuple):
+        return type(x)(map(_with_large_as_float, x))
+    if type(x) is dict:
+        return {name: _with_large_as_float(value) for name, value in x.items()}
+    return float(x) if is_large(x) else x
 
 
 def _variable(part: Any, flat: Any, known: dict[Var, Any]) -> Any:
@@ -270,7 +288,7 @@ def find(operation: Any, args: Any, options: dict[str, Any]) -> tuple[Any, list[
     """The compiled function for a call, and its arguments: arrays and numbers. The function is
     compiled if there is none in the cache. It is None if XLA cannot compute the operation."""
     flat: list[Any] = []
-    numbers = operation.name in TAKES_NUMBERS
+    numbers = numbers_of(operation)
     key: Any = (operation, *keys_of(args, flat, numbers))
     if options:
         key = (key, *options, *keys_of(options.values(), flat, numbers))
@@ -323,14 +341,14 @@ def written(target: DeviceValue, value: Any) -> Any:
     from retrograd.compiler.xla._table import lowered
 
     flat: list[Any] = [target.memory.content]
-    key = ("put", target.kind, *keys_of((value,), flat, False))
+    key = ("put", target.kind, *keys_of((value,), flat))
     function: Any = _calls.get(key)
     device = target.memory.device
     if is_number(flat[-1]) and device._mesh is None and not target.kind.traced:
         flat[-1] = number_on(flat[-1], device)
     if function is None:
         common_device((target, value))  # raises an error if they are on two devices
-        parts = _taken_apart([value], [None], False)
+        parts = _taken_apart([value], [None])
         steps = target.steps
 
         def put(base: Any, *flat: Any) -> Any:

@@ -213,7 +213,7 @@ def _views(operation: Any, args: tuple[Any, ...], options: dict[str, Any]) -> An
     source = args[0]
     flat: list[Any] = []
     key = (operation, source._kind or source.kind, *options,
-           *keys_of(options.values(), flat, False))  # fmt: skip
+           *keys_of(options.values(), flat))  # fmt: skip
     known = _known_views.get(key)
     if known is None:
         layouts = operation.forward(source.layout, **options)

@@ -24,7 +24,7 @@ from retrograd.autograd._operation_node import (
 from retrograd.autograd._saved import show_saved
 from retrograd.autograd._versions import UNCHANGING
 from retrograd.devices._caches import Cache
-from retrograd.devices._calls import NEW, TAKES_NUMBERS
+from retrograd.devices._calls import NEW, numbers_of
 from retrograd.devices._fused import CannotTraceError, Fused
 from retrograd.devices._signatures import keys_of, values_in
 from retrograd.devices._values import DeviceValue, acts_once
@@ -46,7 +46,7 @@ class _Parameters:
         self.transposed = "transposed_next" in names
         own = {*operation.saves, "shape", "shapes", "needs", "transposed_next"}
         self.options = sorted(names - own)
-        self.numbers = operation.name in TAKES_NUMBERS
+        self.numbers = numbers_of(operation)
         self.plain = plain  # runs the rules operation by operation
         self.calls = Cache()
 
@@ -77,7 +77,7 @@ class _OnDevice:
             values += [entry[0] for entry in sums if entry is not None]
         flat: list[Any] = []
         try:
-            key = keys_of(values, flat, False)
+            key = keys_of(values, flat)
         except CannotTraceError:  # for example, gradients are batched
             return self._by_rules(g, next_nodes)  # type: ignore[no-any-return]
         for n in next_nodes:
@@ -123,7 +123,8 @@ class _OnDevice:
         for name in self._option_names():
             option = self.options[name]
             values.append(None if acts_once(option) else option)  # the forward pass has used it
-        return None if parameters.numbers and float in map(type, values) else values
+        varies = any([type(x) in parameters.numbers for x in values])
+        return None if varies else values
 
     def _option_names(self: Any) -> Sequence[str]:
         return sorted(self.options) if self.parameters.all_options else self.parameters.options

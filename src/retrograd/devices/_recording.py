@@ -43,7 +43,7 @@ def forward_on_device(operation: Operation) -> Callable[..., Any]:
     """A function that computes an operation on values on a device. It raises ``_GeneralPathError``
     for calls that have to take the general path."""
     calls = Cache()  # by signature; None for the general path
-    numbers = operation.name in _calls.TAKES_NUMBERS
+    numbers = _calls.numbers_of(operation)
 
     def forward(*args: Any, **options: Any) -> Any:
         flat: list[Any] = []

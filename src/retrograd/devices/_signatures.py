@@ -18,10 +18,10 @@ from retrograd.ops._operation import TensorLike
 np = arrays.programs.numpy
 
 
-def keys_of(values: Any, flat: list[Any], numbers: bool) -> list[Any]:
-    """The keys of some arguments. Their arrays, computed or pending, are appended to ``flat``. With
-    ``numbers``, so are floats, whose values are then not part of the key. CannotTraceError for a
-    value that belongs to a transform."""
+def keys_of(values: Any, flat: list[Any], numbers: tuple[type, ...] = ()) -> list[Any]:
+    """The keys of some arguments. Their arrays, computed or pending, are appended to ``flat``, and
+    so are Python numbers of the types in ``numbers``, whose values are then not part of the key.
+    CannotTraceError for a value that belongs to a transform."""
     keys: list[Any] = []
     for x in values:
         kind = type(x)
@@ -30,9 +30,9 @@ def keys_of(values: Any, flat: list[Any], numbers: bool) -> list[Any]:
             keys.append(x._kind or x.kind)
         elif x is None:
             keys.append(None)
-        elif kind is float and numbers:
+        elif kind in numbers and not is_large(x):
             flat.append(x)
-            keys.append(float)
+            keys.append(kind)
         elif kind is list or kind is tuple:
             keys.append((kind, *keys_of(x, flat, numbers)))
         elif kind is int or kind is bool or kind is str:
@@ -47,6 +47,11 @@ def keys_of(values: Any, flat: list[Any], numbers: bool) -> list[Any]:
         else:
             keys.append(constant_key(x))
     return keys
+
+
+def is_large(x: Any) -> bool:
+    """Whether an argument is an integer of more than 64 bits, which JAX does not have."""
+    return type(x) is int and not -(1 << 63) <= x < 1 << 63
 
 
 def common_device(values: Any) -> Any:

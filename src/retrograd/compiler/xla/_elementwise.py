@@ -26,6 +26,11 @@ def _number(x: Any, like: Any) -> Any:
     return x
 
 
+def _factor(alpha: Any, x: Any) -> Any:
+    """A number to multiply an array by. For an array of bool, it is converted to bool."""
+    return bool(alpha) if x.dtype.kind == "b" else _number(alpha, x)
+
+
 def _wide(*values: Any) -> list[Any]:
     """Values with bool converted to integers, which can be subtracted."""
     return [x.astype("int8") if x.dtype.kind == "b" else x for x in values]
@@ -79,7 +84,7 @@ lowerings(
     mul=lambda x, y: x * y,
     div=_divided,
     neg=lambda x: -x,
-    add_scaled=lambda x, y, alpha: x + _number(alpha, x) * y,
+    add_scaled=lambda x, y, alpha: x + _factor(alpha, x) * y,
     sub_scaled=lambda x, y, alpha: x - _number(alpha, x) * y,
     rsub=lambda x, other: _number(other, x) - x,
     rsub_number=lambda x, other, alpha: _number(other, x) - _number(alpha, x) * x,
