@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 from retrograd import arrays
 from retrograd.autograd._versions import version_of
 from retrograd.autograd._wrap import Plug, wrap
+from retrograd.compiler._guards import overlap_on_device
 from retrograd.compiler._templates import Known
-from retrograd.compiler._watching import overlap_on_device
 from retrograd.ops._lifted import device_value
 
 if TYPE_CHECKING:

@@ -24,11 +24,12 @@ from retrograd.autograd._levels import opened
 from retrograd.autograd._wrap import SPARSE, wrap
 from retrograd.autograd.grad_mode import enable_grad
 from retrograd.compiler._changing import RandomState
+from retrograd.compiler._guards import apart_in_memory
 from retrograd.compiler._program import IN_LAYOUT, Program, Var
 from retrograd.compiler._templates import REMOVED, Change, Fixed, Known, Nest, New, Part, Pull, Same
 from retrograd.compiler._traced import Memory, Traced
 from retrograd.compiler._tracing import TraceLevel
-from retrograd.compiler._watching import PLAIN, Held, Watch, apart_in_memory
+from retrograd.compiler._watching import PLAIN, Held, Watch
 from retrograd.func._trees import flatten, is_nest, taken_apart
 from retrograd.tensor._tensor import Tensor
 

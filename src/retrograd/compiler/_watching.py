@@ -11,9 +11,7 @@ each step are taken as they are now.
 
 from __future__ import annotations
 
-import dis
 import functools
-import itertools
 import math
 import sys
 import types
@@ -27,6 +25,15 @@ from retrograd._source import is_own
 from retrograd.arrays._generator import Generator
 from retrograd.autograd._wrap import SPARSE
 from retrograd.compiler._changing import asked_for, computes_only, effect_in
+from retrograd.compiler._guards import (
+    Condition,
+    accumulator_has_hooks,
+    fits,
+    function_of,
+    merged,
+    separate,
+)
+from retrograd.compiler._used_names import names_in
 from retrograd.func._trees import Shape, is_nest
 from retrograd.ops._lifted import device_value
 from retrograd.tensor._tensor import Tensor
@@ -38,12 +45,6 @@ DICTS = (dict, OrderedDict, defaultdict)
 _FOREIGN = frozenset({"numpy", "scipy", "torch", "jax", "jaxlib", *sys.stdlib_module_names})
 _EMPTY = types.CellType()
 _FUNCTIONS = (types.BuiltinFunctionType, types.MethodDescriptorType, types.WrapperDescriptorType)
-
-
-class Condition(str):
-    """The text of a condition under which a program can be used."""
-
-    __slots__ = ()
 
 
 class Held:
@@ -266,9 +267,9 @@ class Watch:
         """Where the gradient of a leaf arrives: hooks may be registered there after the trace."""
         if not (meta.hooks or meta.post_hooks):
             self._require(f"not ({local}.hooks or {local}.post_hooks)")
-        if _accumulator_has_hooks(meta):
+        if accumulator_has_hooks(meta):
             self.problem = f"there are hooks of the node that accumulates the gradient of {path}"
-        self.objects["hooked"] = _accumulator_has_hooks
+        self.objects["hooked"] = accumulator_has_hooks
         self._require(f"{local}.accumulator is None or {local}.accumulator() is None or "
                       f"not hooked({local})")  # fmt: skip
 
@@ -506,38 +507,15 @@ class Watch:
         ``d0``, ``d1`` those of their arrays, and ``others`` are further names. ``written``: tensors
         that must not share memory with others. ``overwritten``: tensors whose arrays must be
         writable. ``exact``: numbers of optimizers must be equal, too."""
-        every_line = list(self.lines)
+        lines = list(self.lines)
         if exact or self._sets_options or "param_groups" in self._names:
             for number, line in self._exact.items():
-                every_line[number] = line
-        lines = []
-        for together, some in itertools.groupby(every_line, lambda line: type(line) is Condition):
-            if together:  # in one statement, which Python compiles in less time than several
-                conditions = " and ".join([f"({x})" if " or " in x else x for x in some])
-                lines.append(f"if not ({conditions}): return missed")
-            else:
-                lines += some
+                lines[number] = line
+        lines = merged(lines)
         if written and len(self.tensors) > 1:
-            every = ", ".join(f"d{i}" for i in range(len(self.tensors)))
-            memories = ", ".join(
-                f"d{i}.memory" if i in self.on_device
-                else f"id(d{i} if d{i}.base is None else memory_of(d{i}))"
-                for i in range(len(self.tensors))
-            )  # fmt: skip
-            lines.append(f"if len({{{memories}}}) != {len(self.tensors)} and "
-                         f"not apart(({every}), {written}): return missed")  # fmt: skip
+            lines.append(separate(len(self.tensors), self.on_device, written))
         lines += [f"d{i} = {self.locals[i]}._data = writable(d{i})" for i in overwritten]
-        body = "\n        ".join(lines)
-        text = (
-            f"def {name}(args, named):\n    try:\n        {body}\n"
-            "    except (KeyError, IndexError, AttributeError, TypeError, ValueError):\n"
-            "        return missed\n    " + "\n    ".join(then)
-        )
-        names = {**self.objects, "apart": apart_in_memory, "writable": arrays.writable,
-                 "memory_of": arrays.programs.memory_of, **others}  # fmt: skip
-        exec(compile(text, "<guards>", "exec"), names)
-        function: Callable[..., Any] = names[name]
-        return function
+        return function_of(name, lines, then, {**self.objects, **others})
 
 
 _ANY_NAME = {"getattr", "setattr", "hasattr", "delattr", "vars", "__dict__", "__getattr__"}
@@ -551,75 +529,6 @@ def _is_of_user(kind: type) -> bool:
         or base.__name__ in ("Module", "Callable_", "Stateful", "Tree")
         for base in kind.__mro__
     ) and kind.__module__.split(".")[0] != "retrograd"
-
-
-def fits(
-    kind: Any, device: Any, dtype: Any, shape: tuple[int, ...], strides: Any, data: Any
-) -> bool:  # fmt: skip
-    """Whether a value on a device is of a kind or, because it is a view (``kind`` is None) or was
-    computed by a view, has this device, dtype, shape and strides."""
-    return (kind is not None and data.kind is kind) or (
-        data.memory.device == device and data.dtype is dtype and data.shape == shape
-        and data.strides == strides
-    )  # fmt: skip
-
-
-def apart_in_memory(values: Sequence[Any], written: Sequence[int]) -> bool:
-    """Whether the written arrays share no memory with others."""
-    memories = [id(arrays.programs.memory_of(x)) for x in values]
-    if len(set(memories)) == len(memories):
-        return True
-    for i in written:
-        others = [x for j, x in enumerate(values) if j != i and memories[j] == memories[i]]
-        there = device_value(values[i])
-        if others and (there is None or overlap_on_device(there, others)):
-            return False
-    return True
-
-
-def overlap_on_device(value: Any, others: Sequence[Any]) -> bool:
-    """Whether a value overlaps with other values in the same memory on a device. Values that do not
-    overlap may be written independently."""
-    return any(arrays.programs.overlap(value.layout, x.layout) for x in others)
-
-
-def _accumulator_has_hooks(meta: Any) -> bool:
-    """Whether hooks are registered on the node that accumulates the gradient of a leaf."""
-    node = None if meta.accumulator is None else meta.accumulator()
-    extras = None if node is None else node.extras
-    return extras is not None and bool(extras.pre_hooks or extras.post_hooks)
-
-
-@functools.lru_cache(maxsize=256)
-def names_in(code: types.CodeType) -> NamesIn:
-    return NamesIn(code)
-
-
-class NamesIn:
-    """The names in some code, including nested functions: all of them, attributes, globals, globals
-    that it assigns, and modules that it imports."""
-
-    def __init__(self, code: types.CodeType) -> None:
-        names: dict[str, None] = {}
-        self.attributes: set[str] = set()
-        self.globals: set[str] = set()
-        self.stored: list[str] = []
-        self.imported: list[str] = []
-        codes = [code]
-        while codes:
-            each = codes.pop()
-            names.update(dict.fromkeys(each.co_names))
-            for instruction in dis.get_instructions(each):
-                if instruction.opname in ("LOAD_ATTR", "LOAD_METHOD", "IMPORT_FROM"):
-                    self.attributes.add(instruction.argval)
-                elif instruction.opname in ("LOAD_GLOBAL", "LOAD_NAME"):
-                    self.globals.add(instruction.argval)
-                elif instruction.opname == "STORE_GLOBAL":
-                    self.stored.append(instruction.argval)
-                elif instruction.opname == "IMPORT_NAME":
-                    self.imported.append(instruction.argval)
-            codes += [c for c in each.co_consts if isinstance(c, types.CodeType)]
-        self.all = list(names)
 
 
 def _joined(path: str, part: str) -> str:
