@@ -396,6 +396,23 @@ def test_views_that_must_not_be_used_can_be_shown() -> None:
     assert repr(first) == "tensor(2., grad_fn=<Invalid>)"
 
 
+def test_inference_tensors_that_were_used_before_are_not_saved() -> None:
+    """Views, writes and detached copies do not make them tensors that can be saved."""
+    with torch.inference_mode():
+        x = torch.ones(2)
+        x.add_(1)
+        several = [x, x[0:2].mul_(2), x.detach(), (x * 2).view(1, 2)[0]]
+    weight = torch.ones(2, requires_grad=True)
+    for y in (*several, x.view(2), x.reshape(2, 1)[:, 0]):
+        for _ in range(2):
+            with pytest.raises(RuntimeError, match="Inference tensors cannot be saved"):
+                weight * y
+        (weight + y).sum().backward()
+    weight.grad = None
+    (weight * x.clone()).sum().backward()
+    assert weight.grad.tolist() == [4.0, 4.0]
+
+
 def test_what_is_made_in_inference_mode_has_no_views_that_know_of_it() -> None:
     with torch.inference_mode():
         base = torch.ones(3, requires_grad=True)

@@ -149,15 +149,15 @@ def edge(tensor: Any) -> tuple[Node | None, int | None]:
 def become_view(result: Any, of: Any, created: str) -> None:
     """Make ``result``, which shares memory with ``of``, a view of the base of ``of``. As in
     PyTorch, tensors made in inference mode do not track their views."""
-    version = version_of(of)
-    result._version_counter = version
     meta = meta_of(result)
     source: Meta | None = of._meta
+    if source is not None and source.inference and source.view is None:
+        meta.inference = True
+        return
+    version = version_of(of)
+    result._version_counter = version
     base = of
     if source is not None:
-        if source.inference and source.view is None:
-            meta.inference = True
-            return
         meta.inference = source.inference
         if source.view is not None:
             base = source.view.base

@@ -174,6 +174,7 @@ class Variable(TensorLike):
             modes.observer.left(self, detached)
         if self.is_inference():
             meta_of(detached).inference = True
+            detached._version_counter = None
         return detached
 
     def detach_(self) -> Any:

@@ -36,9 +36,12 @@ UNCHANGING.count = 0
 
 
 def version_of(tensor: Any) -> Version:
-    """The counter of a tensor, made now if it has none."""
+    """The counter of a tensor, created now if it has none. Tensors created in inference mode do not
+    store one: code that saves values takes a stored counter as a sign that it may save a tensor."""
     version: Version | None = tensor._version_counter
     if version is None:
-        version = tensor._version_counter = Version()
+        version = Version()
         version.count = 0
+        if tensor._meta is None or not tensor._meta.inference:
+            tensor._version_counter = version
     return version
