@@ -129,8 +129,7 @@ class Call(Function):
         return tuple(map(of_kind, self.kinds, contents))
 
 
-_numbers: dict[tuple[Any, Any], Any] = {}
-_MOST_NUMBERS = 1000
+_numbers = Cache(1000)
 
 
 def is_number(x: Any) -> bool:
@@ -153,8 +152,6 @@ def number_on(x: Any, device: Any) -> Any:
             array = _platforms.within_memory(jax.device_put, device, data, target)
         if type(x) is float and (x == 0 or x != x):
             return array  # no keys: 0.0 equals -0.0, and NaN not even itself
-        if len(_numbers) >= _MOST_NUMBERS:
-            _numbers.clear()
         _numbers[number, device] = array
     return array
 

@@ -40,7 +40,6 @@ ENOUGH = MOST // 2  # calls after which a queue ends where the program seems to 
 # And a device that needs longer for this than the host needs for a call should not be idle.
 MOST_BYTES = 1 << 28
 REPEATS = 8  # a queue is compiled when it occurs for this time
-_PLANS = 1000  # the size of the cache of plans
 # The number of a result in a queue: the number of the call in the low bits, then the index of the
 # result among those of the call.
 _BITS = 12
@@ -200,8 +199,6 @@ def _computed(keys: Any, inputs: list[Any], wanted: list[int], device: Any) -> S
     signature = (len(inputs), *keys)
     plan = _plans.get(signature)
     if plan is None:
-        if len(_plans) >= _PLANS:
-            _plans.clear()
         plan = _plans[signature] = _Plan()
     whole = plan.compiled_for(keys, inputs, wanted)
     results = None if whole is None else whole.results(inputs, wanted)
@@ -259,7 +256,7 @@ class _Plan:
         return self.whole
 
 
-_plans = Cache()  # by signature
+_plans = Cache(1000)  # by signature
 # Passes that XLA must not run on the CPU: its algebraic simplifier, which also runs after the
 # barriers are removed; and the one that fuses operations for the library YNNPACK. Without the
 # simplifier, XLA 0.10 crashes in such a fusion for ``x - x.max(0, keepdim=True)`` of 4096 elements.
@@ -329,7 +326,7 @@ def deferred(function: Function, flat: list[Any]) -> list[Later]:
             if queue.sealed:
                 continue  # by another thread
             results = _appended(queue, function, flat)
-            if not queue.sealed:  # as by a finalizer that read a value of this queue meanwhile
+            if not queue.sealed:  # a finalizer may have read a value of this queue meanwhile
                 break
     if len(queue.calls or ()) >= MOST or queue.traffic >= MOST_BYTES:
         queue.run()

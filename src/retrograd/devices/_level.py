@@ -11,8 +11,9 @@ from retrograd import arrays
 from retrograd._modes import BELOW, modes
 from retrograd.compiler._program import Step
 from retrograd.devices import _calls, _deferred, _nodes, _pending, _recording
+from retrograd.devices._caches import Cache
 from retrograd.devices._signatures import keys_of, on_one_device, two_devices
-from retrograd.devices._values import DeviceValue, Kind, View, find_kind, put, seen
+from retrograd.devices._values import DeviceValue, View, find_kind, put, seen
 from retrograd.ops import copies
 from retrograd.ops._lifted import Level, Lifted, TensorLike, raw
 from retrograd.ops._widened import is_narrow, run_widened
@@ -39,7 +40,7 @@ class DeviceLevel(Level):
         super().__init__()
         self.number = 0  # below all transforms
         self._state = _Inside()
-        self._ones: dict[Kind, Any] = {}
+        self._ones = Cache(1000)  # by kind
 
     @property
     def inside(self) -> bool:
@@ -204,8 +205,7 @@ def _bottom(value: Any) -> Any:
     return value
 
 
-_known_views: dict[Any, tuple[bool, list[View]]] = {}
-_MOST_VIEWS = 10_000
+_known_views = Cache()  # by signature: whether the operation returns several views, and these
 
 
 def _views(operation: Any, args: tuple[Any, ...], options: dict[str, Any]) -> Any:
@@ -214,7 +214,7 @@ def _views(operation: Any, args: tuple[Any, ...], options: dict[str, Any]) -> An
     flat: list[Any] = []
     key = (operation, source._kind or source.kind, *options,
            *keys_of(options.values(), flat))  # fmt: skip
-    known = _known_views.get(key)
+    known: tuple[bool, list[View]] | None = _known_views.get(key)
     if known is None:
         layouts = operation.forward(source.layout, **options)
         if operation.name == "as_strided" and source.steps:
@@ -224,8 +224,6 @@ def _views(operation: Any, args: tuple[Any, ...], options: dict[str, Any]) -> An
             source.view(y, Step(operation, options, i if several else None))
             for i, y in enumerate(layouts if several else (layouts,))
         ]
-        if len(_known_views) >= _MOST_VIEWS:
-            _known_views.clear()
         if not flat:
             _known_views[key] = known
     several, views = known

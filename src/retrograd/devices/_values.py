@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, NoReturn
+from weakref import WeakValueDictionary
 
 from retrograd import arrays
 from retrograd.autograd._levels import as_tensor
@@ -54,7 +55,7 @@ class Kind:
     of its memory, and the view operations applied to that. There is one object for each combination
     of properties, so kinds are compared and hashed by identity."""
 
-    __slots__ = ("device", "dtype", "shape", "traced")
+    __slots__ = ("__weakref__", "device", "dtype", "shape", "traced")
 
     def __init__(self, device: Any, shape: tuple[int, ...], dtype: Any, traced: bool) -> None:
         self.device = device
@@ -63,7 +64,8 @@ class Kind:
         self.traced = traced  # whether the value exists only while JAX traces a function
 
 
-_kinds: dict[Any, Kind] = {}
+# Values and the keys of caches refer to the kinds that are in use.
+_kinds: WeakValueDictionary[Any, Kind] = WeakValueDictionary()
 
 
 def find_kind(
