@@ -13,11 +13,12 @@ from retrograd.optim.optimizer import register_optimizer_step_pre_hook
 Step = Callable[..., Any]
 
 
-def both(
+def check_steps(
     make: Callable[[Any, Any], Step], between: Callable[[int, Any, Any], None], *args: Any,
     fullgraph: bool = True,
-) -> Any:  # fmt: skip
-    """Losses and parameters of 9 steps, eager and compiled."""
+) -> None:  # fmt: skip
+    """Compare losses and parameters of 9 eager and compiled steps. ``between`` is called before
+    each of them."""
     results = []
     for compiled in (False, True):
         torch.manual_seed(0)
@@ -25,18 +26,17 @@ def both(
         optimizer = torch.optim.Adam(model.parameters(), 0.1)
         step = make(model, optimizer)
         run = torch.compile(step, fullgraph=fullgraph) if compiled else step
-        found = []
+        values = []
         for i in range(9):
             between(i, model, optimizer)
-            given = [x[i % len(x)] for x in args]
-            found.append(run(torch.linspace(-1, 1, 6).view(2, 3), *given).item())
-            found += [p.tolist() for p in model.parameters()]
-        results.append(found)
+            others = [x[i % len(x)] for x in args]
+            values.append(run(torch.linspace(-1, 1, 6).view(2, 3), *others).item())
+            values += [p.tolist() for p in model.parameters()]
+        results.append(values)
     assert results[1] == results[0]
-    return run
 
 
-def plain(model: Any, optimizer: Any) -> Step:
+def plain_step(model: Any, optimizer: Any) -> Step:
     def step(x: Any) -> Any:
         optimizer.zero_grad()
         loss = model(x).square().mean()
@@ -73,7 +73,7 @@ def test_hooks_that_are_registered_after_the_trace(kind: str) -> None:
         elif i == 6:
             handles.pop().remove()
 
-    both(plain, between)
+    check_steps(plain_step, between)
 
 
 def test_hooks_of_the_node_that_accumulates_a_gradient() -> None:
@@ -86,11 +86,11 @@ def test_hooks_of_the_node_that_accumulates_a_gradient() -> None:
             nodes[-1].register_prehook(lambda grads: (grads[0] * 0.5,))
 
     with pytest.warns(UserWarning, match="hooks of the node that accumulates the gradient of"):
-        both(plain, between, fullgraph=False)
+        check_steps(plain_step, between, fullgraph=False)
 
 
 def setting_rates(model: Any, optimizer: Any) -> Step:
-    step = plain(model, optimizer)
+    step = plain_step(model, optimizer)
 
     def run(x: Any, rate: float) -> Any:
         for group in optimizer.param_groups:
@@ -101,7 +101,7 @@ def setting_rates(model: Any, optimizer: Any) -> Step:
 
 
 def setting_one_rate(model: Any, optimizer: Any) -> Step:
-    (group,), step = optimizer.param_groups, plain(model, optimizer)
+    (group,), step = optimizer.param_groups, plain_step(model, optimizer)
 
     def run(x: Any) -> Any:
         group["lr"] = 0.05
@@ -111,7 +111,7 @@ def setting_one_rate(model: Any, optimizer: Any) -> Step:
 
 
 def several_rates(model: Any, optimizer: Any) -> Step:
-    step = plain(model, optimizer)
+    step = plain_step(model, optimizer)
 
     def run(x: Any) -> Any:
         for rate in (0.01, 0.03):
@@ -128,15 +128,15 @@ def nothing(i: int, model: Any, optimizer: Any) -> None:
 
 
 def test_options_that_the_function_sets_before_a_step() -> None:
-    both(setting_rates, nothing, [0.1, 0.1, 0.02])
-    both(several_rates, nothing)
+    check_steps(setting_rates, nothing, [0.1, 0.1, 0.02])
+    check_steps(several_rates, nothing)
 
 
 def test_an_option_that_is_set_inside_and_outside() -> None:
     def between(i: int, model: Any, optimizer: Any) -> None:
         optimizer.param_groups[0]["lr"] = 0.05 if i < 4 else 0.3
 
-    both(setting_one_rate, between)
+    check_steps(setting_one_rate, between)
 
 
 def test_gradients_of_parameters_that_do_not_require_them() -> None:
@@ -157,4 +157,4 @@ def test_gradients_of_parameters_that_do_not_require_them() -> None:
 
         return step
 
-    both(make, between)
+    check_steps(make, between)

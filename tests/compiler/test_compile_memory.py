@@ -1,5 +1,4 @@
-"""What compiled functions return and store shares memory with nothing that it would not share
-memory with after an eager call."""
+"""Results of compiled functions, and gradients, share memory only where eager ones do."""
 
 from typing import Any
 
@@ -23,8 +22,8 @@ USES = {
 
 @pytest.mark.parametrize("use", USES)
 @pytest.mark.parametrize("clipped", [False, True])
-def test_gradients_have_memory_of_their_own(use: str, clipped: bool) -> None:
-    """Rules may give one array to several parameters, or parts of one."""
+def test_gradients_share_no_memory(use: str, clipped: bool) -> None:
+    """Rules may return the same array, or parts of one, for several parameters."""
     results = []
     for compiled in (False, True):
         pair = weights(3, 3) if use != "cat" else weights(3, 2)
@@ -38,18 +37,18 @@ def test_gradients_have_memory_of_their_own(use: str, clipped: bool) -> None:
             optimizer.step()
 
         run = torch.compile(step, fullgraph=True) if compiled else step
-        found = []
+        values = []
         for _ in range(3):
             run()
-            found += [x.tolist() for w in pair for x in (w, w.grad)]
+            values += [x.tolist() for w in pair for x in (w, w.grad)]
             pair[0].grad.add_(1)
-            found.append(pair[1].grad.tolist())
-        results.append(found)
+            values.append(pair[1].grad.tolist())
+        results.append(values)
     assert results[1] == results[0]
 
 
 def test_a_gradient_that_is_an_argument_is_copied() -> None:
-    (w,), given = weights(3), torch.ones(3)
+    (w,), ones = weights(3), torch.ones(3)
 
     @torch.compile(fullgraph=True)
     def scaled(g: Any) -> None:
@@ -58,10 +57,10 @@ def test_a_gradient_that_is_an_argument_is_copied() -> None:
 
     for _ in range(3):
         w.grad = None
-        scaled(given)
+        scaled(ones)
         assert w.grad.tolist() == [2.0] * 3
         w.grad.add_(1)
-        assert given.tolist() == [1.0] * 3
+        assert ones.tolist() == [1.0] * 3
 
 
 def test_parts_of_one_tensor_as_gradients() -> None:
@@ -94,26 +93,28 @@ def test_a_view_of_a_copy_of_an_argument(name: str) -> None:
         assert x.tolist() == [[1.0] * 3] * 2
 
 
-def beside(x: Any) -> Any:
+def row_and_original(x: Any) -> Any:
     y = x * 2
     return y.clone()[0], y
 
 
-def before_a_write(x: Any) -> Any:
+def row_before_a_write(x: Any) -> Any:
     y = x * 2
     row = y.clone()[0]
     y[:, 0] = 9.0
     return row, y
 
 
-def before_a_sum(x: Any) -> Any:
+def transpose_before_a_write(x: Any) -> Any:
     y = x * 2
-    turned = (y * 1.0).t()
+    transposed = (y * 1.0).t()
     y.fill_(3.0)
-    return turned + turned, y + 1
+    return transposed + transposed, y + 1
 
 
-@pytest.mark.parametrize("function", [beside, before_a_write, before_a_sum])
+@pytest.mark.parametrize("function", [
+    row_and_original, row_before_a_write, transpose_before_a_write,
+])
 @pytest.mark.parametrize("shape", [(2, 3), (200, 300)])
 def test_views_of_copies_are_not_overwritten(function: Any, shape: Any) -> None:
     run = torch.compile(function, fullgraph=True)

@@ -193,7 +193,7 @@ def test_compiled_steps_of_parameters_of_different_shapes_with_writes_between(
         losses = []
         for k in range(7):
             losses.append(float(run(torch.ones(3, device=device) * k)))
-            if k > 3:  # which are waiting when the program is called
+            if k > 3:  # these writes are pending when the program is called
                 with torch.no_grad():
                     weights[1].mul_(0.5)
                 weights[0].grad.add_(1)

@@ -1,5 +1,5 @@
-"""Plans, compared with what XLA says of its programs on 8 virtual devices of the CPU, and mistakes
-in them: run by tests/devices/test_on_meshes.py in a process of its own."""
+"""Plans compared with the figures of XLA's programs on 8 virtual devices of the CPU, and errors in
+plans: run by tests/devices/test_on_meshes.py in a process of its own."""
 
 from __future__ import annotations
 
@@ -34,29 +34,29 @@ class WithLoss(nn.Module):
 
 
 def collected(text: str) -> dict[str, int]:
-    """The bytes that the collectives of an XLA program give, by kind."""
-    found = dict.fromkeys(("all-gather", "all-reduce", "reduce-scatter", "all-to-all"), 0)
+    """The bytes of the results of collectives in an XLA program, by kind."""
+    sizes = dict.fromkeys(("all-gather", "all-reduce", "reduce-scatter", "all-to-all"), 0)
     for shapes, kind in re.findall(r"= (.*?) ([a-z-]+?)(?:-start)?\(", text):
-        if kind in found:
-            for dtype, sizes in re.findall(r"(\w+)\[([\d,]*)\]", shapes):
+        if kind in sizes:
+            for dtype, shape in re.findall(r"(\w+)\[([\d,]*)\]", shapes):
                 width = {"pred": 1, "s64": 8, "f64": 8}.get(dtype, 4)
-                found[kind] += width * math.prod(map(int, filter(None, sizes.split(","))))
-    return found
+                sizes[kind] += width * math.prod(map(int, filter(None, shape.split(","))))
+    return sizes
 
 
 def compiled_again(part: Any) -> Any:
     """XLA's program for the last call of a part of a step."""
     ((_, _, where, _), call), = part.calls.items()
-    given = [jax.ShapeDtypeStruct(v.shape, v.dtype, sharding=w)
-             for v, w in zip(part.program.inputs, where, strict=True)]  # fmt: skip
+    inputs = [jax.ShapeDtypeStruct(v.shape, v.dtype, sharding=w)
+              for v, w in zip(part.program.inputs, where, strict=True)]  # fmt: skip
     with jax.enable_x64(True):
-        return call.function.lower(*given, *part.held).compile()
+        return call.function.lower(*inputs, *part.held).compile()
 
 
 @pytest.mark.parametrize(
     ("strategy", "how"), [("fsdp", "fully"), ("data", "data"), ("tensor", "tensor")]
 )
-def test_a_plan_is_what_xla_says(strategy: str, how: str) -> None:
+def test_a_plan_agrees_with_the_figures_of_xla(strategy: str, how: str) -> None:
     plan = {f"gpt.{path}": style for path, style in SPLIT.items() if path.startswith("blocks")}
     shape = (32, 8)
     with torch.device("meta"):
@@ -87,22 +87,23 @@ def test_a_plan_is_what_xla_says(strategy: str, how: str) -> None:
         run(x, x)
     (passes, *_), _, (updates, *_) = run.last.function.steps
     compiled = [compiled_again(part) for part in (passes, *updates.variants.values())]
-    passes_said, updates_said = (part.memory_analysis() for part in compiled)
-    # What is donated is parameters and state, to the byte; what is new beside them, gradients.
-    assert updates_said.alias_size_in_bytes == planned.parameters + planned.state
-    new = sum(x.output_size_in_bytes - x.alias_size_in_bytes for x in (passes_said, updates_said))
+    passes_memory, updates_memory = (part.memory_analysis() for part in compiled)
+    # Donated bytes are exactly parameters and state, and new results are gradients.
+    assert updates_memory.alias_size_in_bytes == planned.parameters + planned.state
+    analyses = (passes_memory, updates_memory)
+    new = sum(x.output_size_in_bytes - x.alias_size_in_bytes for x in analyses)
     assert new == pytest.approx(float(planned.gradients), rel=0.05)
     kept = float(planned.activations + planned.gathered)
-    assert 0.8 * kept < passes_said.temp_size_in_bytes < 1.4 * kept
-    assert updates_said.temp_size_in_bytes < 0.1 * kept
-    # Gathered parameters and sums. On the CPU, XLA adds up whole gradients and takes parts then.
-    found = collected("\n".join(part.as_text() for part in compiled))
+    assert 0.8 * kept < passes_memory.temp_size_in_bytes < 1.4 * kept
+    assert updates_memory.temp_size_in_bytes < 0.1 * kept
+    # On the CPU, XLA adds up whole gradients and then splits them.
+    sizes = collected("\n".join(part.as_text() for part in compiled))
     whole = sum(p.nbytes for p in model.parameters())
     sums = what.added_up if how == "tensor" else whole
-    assert found["all-reduce"] == pytest.approx(sums, rel=0.01)
+    assert sizes["all-reduce"] == pytest.approx(sums, rel=0.01)
     gathers = float(planned.traffic) * 8 / 7 - whole if how == "fully" else 0
-    assert found["all-gather"] == pytest.approx(gathers, rel=0.1, abs=0.02 * whole)
-    assert found["reduce-scatter"] == found["all-to-all"] == 0
+    assert sizes["all-gather"] == pytest.approx(gathers, rel=0.1, abs=0.02 * whole)
+    assert sizes["reduce-scatter"] == sizes["all-to-all"] == 0
 
 
 PROGRAM = """
@@ -208,10 +209,10 @@ def test_mistakes_in_plans(tmp_path: Any, capsys: pytest.CaptureFixture[str]) ->
         ("split", 3, "a batch of 64 samples cannot be split into 3 equal parts"),
     ):
         assert main(["shard", "plan", f"{file}:{name}", "--devices", str(devices)]) == 2
-        said = capsys.readouterr().err
+        message = capsys.readouterr().err
         pattern = re.escape(words).replace(r"\.\*", ".*")
-        assert re.search(pattern, said), said
-        assert "Traceback" not in said
+        assert re.search(pattern, message), message
+        assert "Traceback" not in message
     options = ["--devices", "4", "--strategy", "tensor"]
     assert main(["shard", "plan", f"{file}:split", *options]) == 0
     assert re.search("tensor +108 B +108 B +216 B", capsys.readouterr().out)
@@ -222,7 +223,7 @@ def test_mistakes_in_plans(tmp_path: Any, capsys: pytest.CaptureFixture[str]) ->
 FROZEN = """
 import torch
 from torch.distributed.tensor.parallel import ColwiseParallel
-from the_parts_of_it import rows
+from batch_size import rows
 
 class Net(torch.nn.Module):
     def __init__(self):
@@ -247,19 +248,19 @@ def short(size: int) -> str:
 def test_frozen_parameters_and_buffers(tmp_path: Any, capsys: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / "net.py"
     file.write_text(FROZEN)
-    (tmp_path / "the_parts_of_it.py").write_text("rows = 64")
+    (tmp_path / "batch_size.py").write_text("rows = 64")
     before = sys.path[:]
     assert main(["shard", "plan", f"{file}:setup", "--devices", "8"]) == 0
     assert sys.path == before
     rows = [line.split() for line in capsys.readouterr().out.splitlines()]
-    found = {row[0]: row for row in rows if row and row[0] in ("data", "fsdp", "tensor")}
+    table = {row[0]: row for row in rows if row and row[0] in ("data", "fsdp", "tensor")}
     # Of the 741 parameters, 165 are trained. Buffers: two vectors of 16 numbers and a count.
     buffers = 2 * 16 * 4 + 8
-    assert found["data"][1:7] == f"{short(4 * 741 + buffers)} 660 B 1.29 KB".split()
+    assert table["data"][1:7] == f"{short(4 * 741 + buffers)} 660 B 1.29 KB".split()
     small = 5 * 4  # down.bias, which 8 devices cannot share
     own = (4 * 741 - small) // 8 + small + buffers
-    assert found["fsdp"][1:7] == f"{own} B {640 // 8 + small} B {2 * (640 // 8 + small)} B".split()
+    assert table["fsdp"][1:7] == f"{own} B {640 // 8 + small} B {2 * (640 // 8 + small)} B".split()
     own = 4 * 32 * 17 // 8 + 4 * (32 + 165) + buffers
-    assert found["tensor"][1:7] == f"{short(own)} 660 B 1.29 KB".split()
+    assert table["tensor"][1:7] == f"{short(own)} 660 B 1.29 KB".split()
     assert main(["shard", "plan", f"{file}:setup", "--devices", "1"]) == 0
     assert "parameters on 1 device, with" in capsys.readouterr().out

@@ -171,7 +171,7 @@ def test_writes_keep_placements() -> None:
     assert x.clone().placements == (S(1),)
 
 
-def test_what_is_like_a_tensor_is_split_as_it_is() -> None:
+def test_zeros_like_and_related_functions_keep_placements() -> None:
     x = distribute_tensor(torch.ones(8, 16), GRID, [R, S(1)])
     for y in (
         torch.zeros_like(x), torch.ones_like(x.t()).t(), torch.full_like(x, 2.0),
@@ -191,9 +191,9 @@ def test_what_is_like_a_tensor_is_split_as_it_is() -> None:
 @pytest.mark.parametrize("compiled", [False, True])
 @pytest.mark.parametrize("groups", [1, 4])
 @pytest.mark.parametrize("function", [F.conv2d, F.conv_transpose2d])
-def test_convolutions_of_what_is_split(function: Any, groups: int, compiled: bool) -> None:
-    """XLA's partitioner computes wrong results if images are split by rows, say, and wrong
-    gradients of kernels for groups of channels if they are split by samples."""
+def test_convolutions_of_split_arguments(function: Any, groups: int, compiled: bool) -> None:
+    """XLA's partitioner computes wrong results if images are split along rows, for example, and
+    wrong gradients of kernels for groups of channels if they are split along samples."""
 
     def step(x: Any, w: Any) -> Any:
         y = function(x, w, stride=2, padding=1, groups=groups)
@@ -207,11 +207,12 @@ def test_convolutions_of_what_is_split(function: Any, groups: int, compiled: boo
         (None, None), ([S(0), R], [R, R]), ([R, S(2)], [R, R]), ([S(0), S(3)], [S(0), S(2)]),
         ([S(1), R], [S(2), R]), ([R, S(1)], [S(1), R]),
     ):  # fmt: skip
-        given = [x, w]
+        operands = [x, w]
         if images is not None:
             kernels = kernels if groups == 1 else [R, R]
-            given = [distribute_tensor(x, GRID, images), distribute_tensor(w, GRID, kernels)]
-        leaves = [v.detach().requires_grad_() for v in given]
+            operands = [distribute_tensor(x, GRID, images),
+                        distribute_tensor(w, GRID, kernels)]  # fmt: skip
+        leaves = [v.detach().requires_grad_() for v in operands]
         run = torch.compile(step) if compiled and images is not None else step
         results.append([run(*leaves), *[v.grad for v in leaves]])
     for found in results[1:]:
@@ -225,8 +226,8 @@ def test_convolutions_of_what_is_split(function: Any, groups: int, compiled: boo
     lambda x: torch.stft(x.flatten(1), 8, window=torch.ones(8, device=x.device),
                          return_complex=True),
 ])  # fmt: skip
-def test_transforms_along_dimensions_that_are_split(function: Any) -> None:
-    """For some, XLA's partitioner ends the process."""
+def test_fourier_transforms_along_split_dimensions(function: Any) -> None:
+    """For some of them, XLA's partitioner would end the process."""
     torch.manual_seed(0)
     x = torch.randn(4, 4, 8)
     results = []

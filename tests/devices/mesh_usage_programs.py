@@ -355,7 +355,7 @@ def test_mistakes_in_placements() -> None:
         distribute_tensor(np.ones(8), ROW, [S(0)])
     with pytest.raises(RuntimeError, match="placements is needed for redistribute!"):
         distribute_tensor(x, ROW, [S(0)]).redistribute()
-    with pytest.raises(NotImplementedError, match=r"src_data_rank=1: .* of the first process, 0"):
+    with pytest.raises(NotImplementedError, match=r"src_data_rank=1: .* from the first process, 0"):
         distribute_tensor(x, ROW, [S(0)], src_data_rank=1)
     with torch.device("meta"):
         model = net()
@@ -367,12 +367,12 @@ def test_mistakes_in_placements() -> None:
             place()
 
 
-def test_a_tensor_says_where_it_is() -> None:
+def test_the_text_of_a_tensor_shows_its_mesh() -> None:
     x = distribute_tensor(torch.ones(2), ROW)
     assert repr(x) == """tensor([1., 1.], device="a mesh of 8 devices 'xla:cpu'")"""
 
 
-def test_results_that_do_not_depend_on_the_argument_are_where_it_is() -> None:
+def test_constant_results_are_on_the_device_of_the_argument() -> None:
     x = distribute_tensor(torch.ones(8, 8), ROW, [S(0)])
     assert torch.isreal(x).placements == (R,)
     assert torch.linalg.pinv(x[:0, :0]).placements == (R,)
@@ -382,7 +382,7 @@ def test_results_that_do_not_depend_on_the_argument_are_where_it_is() -> None:
         assert device.id == 1
 
 
-def test_what_a_star_imports() -> None:
+def test_star_imports() -> None:
     known: dict[str, Any] = {}
     exec("from retrograd.distributed.tensor.parallel import *", known)
     exec("from retrograd.distributed.device_mesh import *", known)
@@ -420,7 +420,7 @@ def transformed(model: Any, x: Any, y: Any) -> list[Any]:
     return [v.detach().cpu().numpy() for each in found for v in each.values()]
 
 
-@pytest.mark.filterwarnings("error")  # what has no batching rule says so
+@pytest.mark.filterwarnings("error")  # operations without a batching rule warn
 def test_transforms_of_sharded_modules() -> None:
     torch.manual_seed(1)
     x, y = torch.randn(8, 16), torch.randint(0, 8, (8,))

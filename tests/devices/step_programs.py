@@ -22,11 +22,11 @@ def numbers(end: float) -> Any:
     return torch.linspace(-1, end, 4, dtype=torch.float64)
 
 
-def found(
+def run_steps(
     device: str, make: Callable[[Weights], tuple[Callable[..., Any], list[Any]]], *args: Any
 ) -> tuple[list[Any], Any]:
-    """Losses, parameters, gradients and optimizer states of 6 steps, and the function that was
-    called. On a device, the step is compiled."""
+    """Losses, parameters, gradients and optimizer states of 6 steps, and the step itself, which is
+    compiled on a device."""
     weights = [numbers(k).to(device).requires_grad_() for k in (1, 2, 3)]
     step, optimizers = make(weights)
     run = step if device == "cpu" else torch.compile(step, fullgraph=True)
@@ -41,8 +41,9 @@ def found(
 
 
 def check(make: Any, *args: Any) -> Any:
-    expected, _ = found("cpu", make, *args)
-    results, run = found(DEVICE, make, *args)
+    """Compare compiled steps on the device with eager steps on the CPU."""
+    expected, _ = run_steps("cpu", make, *args)
+    results, run = run_steps(DEVICE, make, *args)
     assert len(results) == len(expected)
     for here, there in zip(results, expected, strict=True):
         if there is None:
@@ -53,7 +54,7 @@ def check(make: Any, *args: Any) -> Any:
 
 
 def test_several_updates_of_one_parameter_in_a_program() -> None:
-    """The second step of an optimizer takes the count that the first one gives."""
+    """The step count of an optimizer's second step is a result of its first."""
 
     def make(weights: Weights) -> Any:
         a, b, c = weights
@@ -135,8 +136,8 @@ def test_parameters_with_equal_gradients_or_parts_of_one(join: Any) -> None:
 
 
 def test_an_update_that_is_compiled_again_has_its_own_options() -> None:
-    """RAdam does another update from step 6 on. If something refers to a parameter, the program of
-    an update is compiled once more, without donating the parameter."""
+    """RAdam updates in another way from step 6 on. While something refers to a parameter, it cannot
+    be donated, so the program of the update is compiled again."""
     results = []
     for device in ("cpu", DEVICE):
         weight = numbers(2).to(device).requires_grad_()

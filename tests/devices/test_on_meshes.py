@@ -138,9 +138,9 @@ dist.destroy_process_group()
 
 @pytest.mark.long
 @pytest.mark.skipif(not _mpi.is_installed(), reason="needs MPI")
-def test_a_mesh_holds_the_numbers_of_the_first_process() -> None:
-    """Weights, batches and dropout, although each process draws its own numbers: what is replicated
-    would differ between devices otherwise."""
+def test_tensors_on_a_mesh_are_copied_from_the_first_process() -> None:
+    """Weights, batches and dropout, although each process draws its own numbers. Otherwise
+    replicated tensors would differ between devices."""
     flags = {"JAX_PLATFORMS": "cpu", "XLA_FLAGS": _xla.FLAGS}
     lines = [
         [x for x in text.splitlines() if x.startswith(("found", "mismatch", "not here"))]

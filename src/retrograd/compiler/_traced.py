@@ -97,7 +97,8 @@ class Traced(Lifted):
         return self
 
     def as_gradient(self, like: Any = None) -> Traced:
-        """The same value in memory of its own. No line copies it: variables do not change."""
+        """The same value in separate memory. Variables do not change, so a line that copies it is
+        needed only for another layout."""
         copy, var = arrays.copy(self.value), self.var
         if copy.strides != var.strides:
             var = self.level.copied(var, copy)

@@ -176,8 +176,8 @@ class ProgramWriter(Level):
         return Var(f"t{self._count}", value, root)
 
     def copied(self, var: Var, copy: Any, operation: Any = copies.clone, *like: Var) -> Var:
-        """The line that copies a value, in the layout of another if there is one; ``copy`` is what
-        it gives."""
+        """Write a line that copies a variable, for ``IN_LAYOUT`` in the layout of ``like``, and
+        return the variable of the copy, whose value is ``copy``."""
         result = self.variable(copy)
         self.lines.append(Line((result,), operation, (var, *like), {}, False, (None, 0),
                                bool(modes.frame.tasks)))  # fmt: skip

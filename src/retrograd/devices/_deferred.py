@@ -257,10 +257,10 @@ class _Plan:
 
 
 _plans = Cache(1000)  # by signature
-# Passes that XLA must not run on the CPU: its algebraic simplifier, which also runs after the
+# Passes of XLA that are disabled on the CPU: its algebraic simplifier, which also runs after the
 # barriers are removed; and the one that fuses operations for the library YNNPACK. Without the
 # simplifier, XLA 0.10 crashes in such a fusion for ``x - x.max(0, keepdim=True)`` of 4096 elements.
-_NOT_ON_CPU = ("algsimp", "dot-library-rewriter")
+_DISABLED_ON_CPU = ("algsimp", "dot-library-rewriter")
 
 
 def _joined(keys: Any, inputs: list[Any], outputs: list[int]) -> Any:
@@ -283,7 +283,7 @@ def _joined(keys: Any, inputs: list[Any], outputs: list[int]) -> Any:
     with jax.enable_x64(True):
         lowered = jax.jit(function, keep_unused=True).lower(*inputs)
     return lowered.compile(
-        compiler_options={"xla_disable_hlo_passes": ",".join(_NOT_ON_CPU)} if on_cpu else None
+        compiler_options={"xla_disable_hlo_passes": ",".join(_DISABLED_ON_CPU)} if on_cpu else None
     )
 
 

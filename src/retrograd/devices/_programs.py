@@ -40,7 +40,7 @@ from retrograd.compiler.xla._updates import NUMBERS, with_numbers
 from retrograd.devices import _pending, _platforms
 from retrograd.devices._deferred import Later
 from retrograd.devices._level import first_device
-from retrograd.devices._values import DeviceValue, Memory, on_host, put, spread
+from retrograd.devices._values import DeviceValue, Memory, on_host, put, put_from_first
 
 np = arrays.programs.numpy
 # The count of an object with a single reference: that one, and the parameter of getrefcount.
@@ -293,9 +293,9 @@ def _on_host(x: Any) -> Any:
     return on_host(x)
 
 
-class Call(NamedTuple):
-    """A function of XLA, and the arguments whose memory it writes to: each with the number of the
-    result, or of the other argument, that is its new contents."""
+class DonatingCall(NamedTuple):
+    """A function of XLA, and its donated arguments, whose memory it may overwrite. Each is paired
+    with the result, or with the other argument, that is its new contents."""
 
     function: Callable[..., Any]
     by_results: list[tuple[int, int]]
@@ -336,7 +336,7 @@ class Part(Compiled):
         self.like = [number.get(like[v]) if v in like else None for v in program.outputs]
         self.mesh: Any = None
         self.where: tuple[Any, ...] = ()  # on a mesh, the shardings of inputs
-        self.calls: dict[Any, Call] = {}
+        self.calls: dict[Any, DonatingCall] = {}
         self.picked: Callable[..., Any] | None = None  # selects the outputs from XLA's results
 
     def __call__(self, *values: Any) -> tuple[Any, ...]:
@@ -357,7 +357,7 @@ class Part(Compiled):
         where = () if device._mesh is None else tuple([getattr(x, "sharding", None) for x in args])
         with jax.enable_x64(True):
             if where:
-                self.spread(args, device)
+                self.put_on_mesh(args, device)
             key = (device, alone, where, len(args))
             call = self.calls.get(key)
             if call is None:
@@ -377,16 +377,18 @@ class Part(Compiled):
         return tuple([_apart(values[y.position]) if y.is_input else results[y.position]
                       for y in self.outputs])  # fmt: skip
 
-    def spread(self, args: list[Any], device: Any) -> None:
-        """Put arguments that are on the CPU on a mesh whose devices belong to several processes."""
+    def put_on_mesh(self, args: list[Any], device: Any) -> None:
+        """If the mesh has devices of several processes, move arguments on the CPU to it."""
         target = _platforms.target(device)
         if not target.is_fully_addressable:
             at = [i for i, x in enumerate(args) if not isinstance(x, jax.Array)]
             sources = [np.array(args[i], self.program.inputs[i].dtype, order="C") for i in at]
-            for i, array in zip(at, spread(sources, target), strict=True):
+            for i, array in zip(at, put_from_first(sources, target), strict=True):
                 args[i] = array
 
-    def results_of(self, call: Call, args: list[Any], memories: list[Any], device: Any) -> Any:
+    def results_of(
+        self, call: DonatingCall, args: list[Any], memories: list[Any], device: Any
+    ) -> Any:
         """The results of XLA's function. Donated memory holds its new contents at once, because an
         interrupt may arrive before the program writes its results."""
         held = args
@@ -408,7 +410,7 @@ class Part(Compiled):
 
     def compiled_for(
         self, device: Any, alone: tuple[int, ...], where: tuple[Any, ...], count: int
-    ) -> Call:
+    ) -> DonatingCall:
         target = _platforms.target(device)
         self.orders = [None] * len(self.program.inputs)
         self.held = [jax.device_put(v.constant, target) for v in self.constants]
@@ -418,10 +420,10 @@ class Part(Compiled):
         if count > len(self.program.inputs):  # spare gradients
             donated += tuple(range(len(inputs), len(inputs) + len(self.gradients)))
             inputs += self.gradients
-        given = [x or there for x in where] + [there] * (len(inputs) - len(where))
+        shardings = [x or there for x in where] + [there] * (len(inputs) - len(where))
         shapes = [
             jax.ShapeDtypeStruct(v.shape, v.dtype, sharding=x)
-            for v, x in zip(inputs, given, strict=True)
+            for v, x in zip(inputs, shardings, strict=True)
         ]
         compiled: Callable[..., Any] = _quiet(self.jitted)(shapes, donated)
         # An argument that is also an output, such as a copy taken before a write, is not donated.
@@ -434,8 +436,10 @@ class Part(Compiled):
         self.picked = itemgetter(*made) if whole else None
         replaced = [(i, self.outputs[self.instead[i]])
                     for i in (*alone, *range(len(self.program.inputs), count)) if i not in kept]
-        return Call(compiled, [(i, y.position) for i, y in replaced if not y.is_input],
-                    [(i, y.position) for i, y in replaced if y.is_input])
+        return DonatingCall(
+            compiled, [(i, y.position) for i, y in replaced if not y.is_input],
+            [(i, y.position) for i, y in replaced if y.is_input],
+        )  # fmt: skip
 
     def trace(self, *values: Any) -> tuple[Any, ...]:
         with on_mesh(self.mesh):

@@ -403,23 +403,23 @@ def put(data: Any, device: Any, where: Any = None) -> DeviceValue:
         if isinstance(data, DeviceValue) or getattr(target, "is_fully_addressable", True):
             array = _platforms.within_memory(jax.device_put, device, source, target)
         else:
-            array = spread([source], target)[0]
+            array = put_from_first([source], target)[0]
     if array is source:
         array = array.copy()
     return DeviceValue(Memory(array, numbered(device)), tuple(data.shape), data.dtype)
 
 
-def spread(sources: Sequence[Any], where: Any) -> list[Any]:
-    """Arrays of NumPy on a mesh of several processes, each of which provides the parts on its own
-    devices. The arrays are contiguous, and are overwritten by those of the first process."""
+def put_from_first(sources: Sequence[Any], where: Any) -> list[Any]:
+    """Copies of contiguous NumPy arrays on a mesh of several processes. The arrays are overwritten
+    by those of the first process. Then each process provides the parts on its own devices."""
     from retrograd.distributed import _mesh_waits
 
     if not where.addressable_devices:
         raise RuntimeError(
-            "this process drives no device of the mesh (get_coordinate() is None): only others can "
-            "put tensors on it"
+            "this process drives no device of the mesh (get_coordinate() is None), so it cannot "
+            "move tensors to it"
         )
-    _mesh_waits.from_first(sources, where)
+    _mesh_waits.copy_from_first(sources, where)
     make = _platforms.jax().make_array_from_callback
     return [make(x.shape, where, x.__getitem__) for x in sources]
 

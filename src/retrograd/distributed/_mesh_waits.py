@@ -3,8 +3,8 @@
 XLA waits forever for a process that runs no program, or a different one. So a process waits for a
 program as it does for MPI, and checks its peers meanwhile. Before a tensor is read whose parts are
 in several processes, these agree that each of them reads it. Tensors that are moved to the mesh are
-those of the first process: parts of different tensors, such as the random numbers of each process,
-would not make one tensor.
+copied from the first process. Otherwise each process would provide parts of a different tensor, if
+it is random, for example.
 """
 
 from __future__ import annotations
@@ -46,14 +46,14 @@ def wait_for(arrays: Sequence[Any]) -> None:
 
 def agree_to_read(array: Any) -> None:
     """Wait until all ranks that hold parts of a tensor read it. MismatchError if one does not."""
-    if takes_all(array.sharding):
+    if includes_all_ranks(array.sharding):
         _groups.default_group().agree(_call("full_tensor", array))
 
 
-def from_first(arrays: Sequence[Any], sharding: Any) -> None:
-    """Overwrite contiguous arrays that will be moved to a mesh by those of the first rank.
+def copy_from_first(arrays: Sequence[Any], sharding: Any) -> None:
+    """Overwrite contiguous arrays by those of the first rank, before they are moved to a mesh.
     MismatchError if the arrays of another rank have other shapes or dtypes."""
-    if takes_all(sharding) and arrays:
+    if includes_all_ranks(sharding) and arrays:
         group = _groups.default_group()
         call = _call("distribute_tensor", arrays[0])
         call.detail = tuple(x.nbytes for x in arrays)
@@ -61,8 +61,8 @@ def from_first(arrays: Sequence[Any], sharding: Any) -> None:
         group.collective(call, lambda: iter([[group.data.Ibcast(x, 0) for x in parts]]), ()).wait()
 
 
-def takes_all(sharding: Any) -> bool:
-    """Whether all ranks have devices of a mesh. Others cannot be waited for."""
+def includes_all_ranks(sharding: Any) -> bool:
+    """Whether a mesh has devices of all ranks. If not, ranks cannot wait for each other."""
     processes = {d.process_index for d in sharding.device_set}
     return _groups.is_initialized() and len(processes) == _groups.default_group().size()
 

@@ -114,7 +114,7 @@ def _converted(values: Any, dtype: Any) -> Any:
 
 
 def _memory(x: Any) -> Any:
-    """The memory that a value is in; None for the batches of ``vmap``, and on the CPU."""
+    """The memory of a value on a device; None on the CPU, and for batches of ``vmap``."""
     try:
         return x._data.memory
     except (AttributeError, LooksAtValues):

@@ -60,7 +60,7 @@ def add(registry: Registry, hook: Any, prepend: bool = False) -> RemovableHandle
 class CallableModule(Stateful):
     """A module that can be called, with hooks around the call."""
 
-    shared_hooks = tuple(GLOBAL_HOOKS.values())
+    shared_hooks = tuple(GLOBAL_HOOKS.values())  # of all modules; compiled functions guard them
 
     def __init__(self) -> None:
         super().__init__()

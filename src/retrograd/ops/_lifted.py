@@ -218,7 +218,7 @@ def _refused(name: str) -> property:
     return property(refuse)
 
 
-# Not by a ``__getattr__``, with which Python takes six times as long to read any attribute.
+# Properties, because a ``__getattr__`` makes Python take six times as long to read any attribute.
 for _name in dir(arrays.ndarray):
     if not _name.startswith("__") and not hasattr(Lifted, _name):
         setattr(Lifted, _name, _refused(_name))

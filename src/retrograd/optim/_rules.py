@@ -45,7 +45,7 @@ class RuleOptimizer(Optimizer):
     _captured = "params and state_steps"
     _supports_xla = True
     _elementwise = True  # whether the tensors of a state have the shape of their parameter
-    # Whether the numbers that a rule gives to its kernel depend on the shape of the parameter.
+    # Whether the numbers that a rule passes to its kernel depend on the shape of the parameter.
     _numbers_by_shape = False
 
     def __init__(self, params: ParamsT, defaults: dict[str, Any]) -> None:
@@ -175,9 +175,10 @@ class RuleOptimizer(Optimizer):
 
 
 def traced_step(level: Any, optimizer: RuleOptimizer) -> None:
-    """A step as lines of a program: one for each parameter, which overwrites it and its state. The
-    numbers of its group are those of the time when the line is run, unless the function that is
-    traced sets them: a program sets them when all its lines have run."""
+    """A step as lines of a program: one for each parameter, which overwrites it and its state. A
+    line reads the numbers of the group, such as the learning rate, when it runs. If the traced
+    function sets them itself, they become part of the program instead, which would otherwise set
+    them only after all its lines have run."""
     for group in optimizer.param_groups:
         _check_options(level, group)
         before = level.options.get(id(group), group)

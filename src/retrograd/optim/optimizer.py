@@ -116,7 +116,7 @@ class Optimizer:
     _optimizer_state_dict_post_hooks: Hooks
     _optimizer_load_state_dict_pre_hooks: Hooks
     _optimizer_load_state_dict_post_hooks: Hooks
-    shared_hooks = (_global_pre_hooks, _global_post_hooks)
+    shared_hooks = (_global_pre_hooks, _global_post_hooks)  # guarded by compiled functions
     _opt_called = False  # whether a step was done since a scheduler was made
     _scheduled = False  # whether a scheduler was made
     _step_when_scheduled: Any = None  # what a user had put in the place of ``step`` by then

@@ -97,7 +97,7 @@ class _Counting:
                 self.added_up += _bytes_of((*args, *named.values())[0])
 
         def after(_: Any, args: Any, output: Any) -> None:
-            placement = style.outputs[0]  # None: as it is computed
+            placement = style.outputs[0]  # None: the output stays split
             self.between = int(not by_rows and (placement is None or placement.is_shard()))
             if by_rows:
                 self.added_up += _bytes_of(output)
@@ -171,7 +171,7 @@ def split_by(model: Any, plan: dict[str, Any] | None) -> Iterator[tuple[str, Any
 
 
 def cost(strategy: str, what: Measured, devices: int, states: int) -> Cost:
-    """What a strategy takes on each device."""
+    """The memory and traffic of a strategy on each device."""
     others = Fraction(devices - 1, devices)  # what a device gets from the others
     trained = [p for p in what.parameters if p.trained]
 
@@ -197,7 +197,7 @@ def cost(strategy: str, what: Measured, devices: int, states: int) -> Cost:
         units[p.unit] = units.get(p.unit, 0) + p.nbytes
     largest = max((size for number, size in units.items() if number), default=0)
     gathers = sum(p.nbytes * (1 + p.again) for p in parts)
-    # Of what is split, each device gets its part of a gradient; others are added up on all.
+    # A reduce-scatter for gradients that are split, and an all-reduce, twice the bytes, for others.
     sums = sum(p.nbytes * (2 - is_divisible(p, devices)) for p in trained)
     together = min(sum(p.nbytes for p in parts if p.trained), COMBINED)
     gathered = others * (units.get(0, 0) + largest + together)

@@ -72,7 +72,7 @@ Example:
 def in_layout_of(
     name: str, input: Any, dtype: Any, memory_format: Any, fill: Callable[[Any, Any], Raw]
 ) -> Raw:
-    """What ``fill`` gives for the shape and dtype of a tensor, laid out in memory alike."""
+    """The result of ``fill`` for the shape and dtype of a tensor, with the same memory layout."""
     if not isinstance(input, Tensor):
         raise TypeError(
             f"{name}(): argument 'input' (position 1) must be Tensor, not {type(input).__name__}"
@@ -92,8 +92,8 @@ def in_layout_of(
 
 
 def tensor_like(input: Tensor, data: Any, requires_grad: Any, device: Any, name: str) -> Tensor:
-    """A new tensor on the device of another one, unless a device is given. On a mesh, it is split
-    as that is."""
+    """A new tensor on the given device, by default that of ``input``. On a mesh, it gets the
+    placements of ``input``."""
     device = device_like(input, device)
     if isinstance(input._data, Lifted) and arrays.is_raw(data) and tracer() is None:
         value = device_value(input)

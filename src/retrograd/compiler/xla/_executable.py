@@ -139,7 +139,7 @@ class Compiled:
         self.in_doubt = False  # whether the last result says if the results are valid
         self.call: Callable[..., Any] = self.first_call
         self.without_lowering = False
-        self.chosen: dict[Numbers, int] = {}  # the signatures of updates
+        self.chosen: dict[Numbers, int] = {}  # the signatures of updates that it is compiled for
 
     def compile(self) -> Callable[..., Any]:
         """The program as a function of NumPy arrays."""
@@ -188,7 +188,7 @@ class Compiled:
         """The JAX values of all variables, and a list: empty, or with a bool that says whether all
         conditions stated by lowerings hold."""
         program = self.rolled
-        for numbers, k in self.chosen.items():  # a program is lowered again for other arguments
+        for numbers, k in self.chosen.items():  # other variants of the program choose, too
             numbers.choose(k)
         known: dict[Var, Any] = {}
         for v, order, x in zip(program.inputs, self.orders, values, strict=False):
@@ -256,7 +256,7 @@ class Variants:
         self.compiled = compiled
         self.program = program
         number = {v: i for i, v in enumerate(program.inputs)}
-        # What computes the numbers of the optimizers, and the input that they are.
+        # The functions that compute numbers of optimizers, and the positions of these inputs.
         self.choosing: dict[Numbers, int] = {
             line.options["of"]: number[line.options["numbers"]]
             for line in program.lines if line.operation.name == UPDATE

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 from jax import lax
 
 from retrograd import arrays
-from retrograd.compiler.xla._table import is_on_mesh, lowering, lowerings, split_at_most
+from retrograd.compiler.xla._table import gathered_except, is_on_mesh, lowering, lowerings
 from retrograd.ops.networks import avg_pooling as pooling_ops
 from retrograd.ops.networks import padding as padding_ops
 from retrograd.ops.networks import resampling as resampling_ops
@@ -17,8 +17,8 @@ np = arrays.programs.numpy
 
 # -- convolution -----------------------------------------------------------------------------
 
-# On a mesh, images are split by samples at most. Where images or kernels are split along other
-# dimensions, XLA's partitioner computes wrong results, or crashes (jax-ml/jax, issue 16894).
+# On a mesh, only the dimension of samples may be split. If images or kernels are split along other
+# dimensions, XLA's partitioner computes wrong results or crashes (jax-ml/jax, issue 16894).
 
 
 def _letters(n: int) -> tuple[str, str, str]:
@@ -32,9 +32,9 @@ def _correlation(
     output_padding: Any, groups: int,
 ) -> Any:  # fmt: skip
     n = len(stride)
-    x, weight = split_at_most(x, 0), split_at_most(weight)
+    x, weight = gathered_except(x, 0), gathered_except(weight)
     if not transposed:
-        return split_at_most(lax.conv_general_dilated(
+        return gathered_except(lax.conv_general_dilated(
             x, weight, stride, [(p, p) for p in padding], rhs_dilation=dilation,
             dimension_numbers=_letters(n), feature_group_count=groups,
             precision=lax.Precision.HIGHEST,
@@ -49,7 +49,7 @@ def _correlation(
         (d * (k - 1) - p, d * (k - 1) - p + o)
         for d, k, p, o in zip(dilation, kernel, padding, output_padding, strict=True)
     ]
-    return split_at_most(lax.conv_general_dilated(
+    return gathered_except(lax.conv_general_dilated(
         x, flipped, (1,) * n, sides, lhs_dilation=stride, rhs_dilation=dilation,
         dimension_numbers=_letters(n), feature_group_count=groups,
         precision=lax.Precision.HIGHEST,
@@ -63,7 +63,7 @@ def _convolution_weight(
     """The gradient of the kernel: a correlation of the images with the gradient of the result, in
     which batch and channels exchange their roles."""
     n = len(kernel)
-    x, grad = split_at_most(x, 0), split_at_most(grad, 0)
+    x, grad = gathered_except(x, 0), gathered_except(grad, 0)
     if groups > 1 and is_on_mesh():
         return _weight_by_position(x, grad, kernel, stride, padding, dilation, groups)
     sizes, counts = x.shape[2:], grad.shape[2:]
@@ -77,14 +77,15 @@ def _convolution_weight(
         jnp.swapaxes(x, 0, 1), jnp.swapaxes(grad, 0, 1), dilation, sides, rhs_dilation=stride,
         dimension_numbers=_letters(n), batch_group_count=groups, precision=lax.Precision.HIGHEST,
     )  # fmt: skip
-    return split_at_most(jnp.swapaxes(result, 0, 1))
+    return gathered_except(jnp.swapaxes(result, 0, 1))
 
 
 def _weight_by_position(
     x: Any, grad: Any, kernel: Any, stride: Any, padding: Any, dilation: Any, groups: int
 ) -> Any:
-    """The same as a product of matrices for each position in the kernel. XLA's partitioner computes
-    a wrong convolution with ``batch_group_count`` of samples that are on several devices."""
+    """The gradient of the kernel, by a matrix product for each of its positions. Used on meshes,
+    because XLA's partitioner computes convolutions with ``batch_group_count`` wrongly if samples
+    are on several devices."""
     counts = grad.shape[2:]
     x = jnp.pad(x, [(0, 0), (0, 0), *[(p, p) for p in padding]])
     x = x.reshape(x.shape[0], groups, -1, *x.shape[2:])
@@ -94,11 +95,11 @@ def _weight_by_position(
     for position in np.ndindex(*kernel):
         starts = [i * d for i, d in zip(position, dilation, strict=True)]
         ends = [i + s * (c - 1) + 1 for i, s, c in zip(starts, stride, counts, strict=True)]
-        seen = lax.slice(x, (0, 0, 0, *starts), (*x.shape[:3], *ends), (1, 1, 1, *stride))
-        parts.append(jnp.einsum(f"ngi{letters},ngo{letters}->goi", seen, grad,
+        window = lax.slice(x, (0, 0, 0, *starts), (*x.shape[:3], *ends), (1, 1, 1, *stride))
+        parts.append(jnp.einsum(f"ngi{letters},ngo{letters}->goi", window, grad,
                                 precision=lax.Precision.HIGHEST))  # fmt: skip
     result = jnp.stack(parts, -1)
-    return split_at_most(result.reshape(-1, result.shape[2], *kernel))
+    return gathered_except(result.reshape(-1, result.shape[2], *kernel))
 
 
 # -- maps along dimensions -------------------------------------------------------------------

@@ -7,18 +7,18 @@ from typing import Any
 
 import jax.numpy as jnp
 
-from retrograd.compiler.xla._table import lowering, split_at_most, trust
+from retrograd.compiler.xla._table import gathered_except, lowering, trust
 
 _FORWARD = ("backward", "ortho", "forward")
 _INVERSE = ("forward", "ortho", "backward")
 
 
 def _along(x: Any, dim: int, transform: Callable[[Any], Any]) -> Any:
-    """Transform an array along a dimension. On a mesh, that is whole on each device: XLA's
-    partitioner may end the process for one that is split."""
+    """Transform an array along a dimension. On a mesh, the dimension is gathered first, because
+    XLA's partitioner may end the process if it is split."""
     x = jnp.moveaxis(x, dim, -1)
     others = range(x.ndim - 1)
-    y = split_at_most(transform(split_at_most(x, *others)), *others)
+    y = gathered_except(transform(gathered_except(x, *others)), *others)
     return jnp.moveaxis(y, -1, dim)
 
 

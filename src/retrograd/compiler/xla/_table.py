@@ -94,7 +94,7 @@ def expectations() -> Iterator[list[Any]]:
 
 @contextmanager
 def on_mesh(mesh: Any) -> Iterator[None]:
-    """A block whose lowerings are for a mesh of devices, or for one device, if it is None."""
+    """A context in which lowerings compute on a mesh of devices; on one device if it is None."""
     outer, _stated.mesh = _stated.mesh, mesh
     try:
         yield
@@ -103,13 +103,13 @@ def on_mesh(mesh: Any) -> Iterator[None]:
 
 
 def is_on_mesh() -> bool:
-    """Whether lowerings are for a mesh of devices."""
+    """Whether lowerings compute on a mesh of devices."""
     return _stated.mesh is not None
 
 
-def split_at_most(x: Any, *dims: int) -> Any:
-    """An array that is whole on each device of a mesh, but for some dimensions. XLA may split
-    these."""
+def gathered_except(x: Any, *dims: int) -> Any:
+    """On a mesh, an array that is split along some dimensions at most. All others are gathered on
+    each device."""
     if _stated.mesh is None:
         return x
     import jax

@@ -31,9 +31,9 @@ KERNELS: dict[str, Callable[..., Any]] = {}
 
 
 class Alike(NamedTuple):
-    """Updates with the same options, which take the same numbers if their states hold the same.
-    ``of`` contains the positions of the numbers of states among those of all updates, one row for
-    each number of a state. ``shapes`` are None unless the numbers of updates depend on them."""
+    """Updates with the same options. Those with equal numbers in their states, such as step counts,
+    pass equal numbers to their kernels. ``of`` has a row for each number of a state: its positions
+    among the numbers of all states. ``shapes`` are None unless numbers depend on them."""
 
     update: TracedUpdate
     shapes: Any
@@ -79,7 +79,7 @@ class Numbers:
             rule = rules.get(id(update.group))
             if rule is None:
                 rule = rules[id(update.group)] = update.optimizer._rule(update.group)
-            for members, of in _with_the_same(alike, held):
+            for members, of in _equal_states(alike, held):
                 counts = [arrays.writable(arrays.copy(scalars[row[0]])) for row in of]
                 state = dict(zip(update.scalars, counts, strict=True))
                 kind, later = _taken_apart(*update.deferred(rule, alike.shapes, state))
@@ -109,7 +109,7 @@ class Numbers:
         ]
 
 
-def _with_the_same(alike: Alike, held: list[Any]) -> Iterable[tuple[list[int], list[list[int]]]]:
+def _equal_states(alike: Alike, held: list[Any]) -> Iterable[tuple[list[int], list[list[int]]]]:
     """Groups of updates whose states have equal numbers. Usually this is one group."""
     values = [[held[i] for i in row] for row in alike.of]
     if all([row.count(row[0]) == len(row) for row in values]):
@@ -147,7 +147,7 @@ def is_update(line: Line) -> bool:
 def with_numbers(program: Program) -> Program:
     """The program, with updates divided into numbers and kernels."""
     new: dict[Line, list[Line]] = {}
-    for lines in _together(program):
+    for lines in _groups_of_updates(program):
         new.update(_divided(lines))
     if not new:
         return program
@@ -156,13 +156,13 @@ def with_numbers(program: Program) -> Program:
                    program.gradients)  # fmt: skip
 
 
-def _together(program: Program) -> list[list[Line]]:
-    """Groups of updates whose numbers are computed at once, before the first update of a group. So
-    the numbers in their states are available there: if an optimizer makes two steps, the second
-    step needs the counts that the first one gives."""
+def _groups_of_updates(program: Program) -> list[list[Line]]:
+    """Groups of updates whose numbers are computed together, before the first update of a group.
+    The numbers in their states have to be available there. If an optimizer makes two steps, the
+    second begins a new group, because its step counts are results of the first."""
     groups: list[list[Line]] = []
     available = set(program.inputs)
-    known: set[Var] = set()  # what is available where the last group begins
+    known: set[Var] = set()  # variables that are available where the last group begins
     for line in program.lines:
         if is_update(line):
             counts = [line.args[i + 2] for i in line.operation.forward.scalars]
@@ -175,7 +175,7 @@ def _together(program: Program) -> list[list[Line]]:
 
 
 def _divided(lines: list[Line]) -> dict[Line, list[Line]]:
-    """The lines that replace each update. The numbers of all are computed before the first."""
+    """The lines that replace each update. A line before the first computes the numbers of all."""
     updates = [line.operation.forward for line in lines]
     numbers = Numbers(updates, [[tuple(v.shape) for v in line.args] for line in lines])
     scalars = [line.args[i + 2] for line in lines for i in line.operation.forward.scalars]

@@ -76,10 +76,10 @@ def check_mesh(mesh: Any) -> None:
 
 
 def check_source(src_data_rank: int | None) -> None:
-    """An error if tensors are to be those of another process than the first."""
+    """Raise NotImplementedError if ``src_data_rank`` is a process other than the first."""
     if src_data_rank not in (0, None):
         raise NotImplementedError(
-            f"src_data_rank={src_data_rank}: tensors on a mesh are those of the first process, 0"
+            f"src_data_rank={src_data_rank}: tensors on a mesh are copied from the first process, 0"
         )
 
 
@@ -124,7 +124,7 @@ def _moved_to(self: Any, mesh: Any, placements: Any, source: Any, again: bool) -
     return Plug.devices().put(self, mesh._device, mesh.sharding(placements, self.shape))
 
 
-@own("the dimensions that are split come after that of the batch")
+@own("the dimensions of placements come after the batch dimension")
 def _redistribute_batch(
     level: BatchLevel, op: Any, args: list[Any], options: dict[str, Any]
 ) -> Any:  # fmt: skip
