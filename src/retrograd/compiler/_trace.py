@@ -8,10 +8,7 @@ from the outputs of the program (``_entry.py``).
 
 from __future__ import annotations
 
-import gc
-import sys
 import threading
-import types
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -24,8 +21,8 @@ from retrograd.autograd._levels import opened
 from retrograd.autograd._wrap import SPARSE, wrap
 from retrograd.autograd.grad_mode import enable_grad
 from retrograd.compiler._changing import RandomState
-from retrograd.compiler._guards import apart_in_memory
 from retrograd.compiler._program import IN_LAYOUT, Program, Var
+from retrograd.compiler._reasons import reason_against
 from retrograd.compiler._templates import REMOVED, Change, Fixed, Known, Nest, New, Part, Pull, Same
 from retrograd.compiler._traced import Memory, Traced
 from retrograd.compiler._tracing import TraceLevel
@@ -48,7 +45,7 @@ class Trace:
         self.name = name
         self.level = level
         level.options = watch.options
-        self.reason: tuple[str, Any] | None = None
+        self.reason: tuple[str, Any] | None = None  # why it cannot be used, and a location
         self.before = [arrays.copy(x._data) for x in watch.tensors]
         self.required = [x.requires_grad for x in watch.tensors]
         self.traced: list[Traced] = []
@@ -105,7 +102,7 @@ class Trace:
         except BaseException:
             self.settle()  # again: an interrupt may have ended the first
             raise
-        self.find_reason(foreign.drawn_from(), result)
+        self.reason = reason_against(self, foreign.drawn_from(), result)
         if not any([line.draws for line in self.level.lines]):
             generators = []  # other threads may be drawing from them
         self._generators = (generators, states, [g.saved() for g in generators])
@@ -429,74 +426,6 @@ class Trace:
 
     # -- afterwards ------------------------------------------------------------------------------
 
-    def find_reason(self, drawn_from: str | None, result: Any) -> None:
-        """Set ``reason`` if the program cannot be used for other calls."""
-        level = self.level
-        if level.looked is not None:
-            how, where = level.looked
-            if "random generator" in how:
-                text = f"it changes state that the program depends on: {how}. Do that outside."
-            elif how.startswith("a new "):
-                text = (
-                    f"a program cannot create {how}. Return and store only tensors, numbers, and "
-                    "lists, tuples and dicts of them."
-                )
-            elif how.startswith("control flow: "):
-                text = f"it contains {how.removeprefix('control flow: ')}."
-            else:
-                text = (
-                    f"it depends on the values of tensors, which it reads with {how}. Use "
-                    "torch.where() to select values, torch.cond() to select a branch, or read the "
-                    "values outside of the function."
-                )
-            self.reason = (text, where)
-        elif drawn_from is not None:
-            self.reason = (
-                f"it draws numbers from {drawn_from}, which differ in each call. Use "
-                "torch.rand(), or pass them as arguments.", None,
-            )  # fmt: skip
-        elif not apart_in_memory([t.memory.value for t in self.traced],
-                                 [i for i, _ in self.writes]):  # fmt: skip
-            self.reason = ("it writes to tensors that share memory with others.", None)
-        else:
-            self.find_unknown(result)
-
-    def find_unknown(self, result: Any) -> None:
-        """Search for tensors that the guards do not know and that something still refers to. They
-        are from outside, and may be other tensors in the next call."""
-        unknown = list({id(x): x for x in self.level.unknown}.values())
-        self.level.unknown.clear()
-        if self._holder_of(unknown, result) is None:
-            return
-        gc.collect()  # garbage may refer to them
-        holder = self._holder_of(unknown, result)
-        if holder is not None:
-            self.reason = (
-                "it uses a tensor that is not an argument, and not in its closure, its globals or "
-                f"attributes of objects there, but in a {holder.__name__}. Pass it as an "
-                "argument.", None,
-            )  # fmt: skip
-
-    def _holder_of(self, unknown: list[Any], result: Any) -> type | None:
-        """The type of an object from outside that refers to one of these tensors, or None."""
-        held = [unknown[i] for i in range(len(unknown)) if sys.getrefcount(unknown[i]) > 2]
-        if not held:
-            return None
-        own = {id(x) for x in (unknown, held, self.tensors, *containers_in(result))}
-        frozen = gc.get_freeze_count() > 0
-        if frozen:  # the collector does not look for referrers among frozen objects
-            gc.unfreeze()
-        holders = gc.get_referrers(*held)
-        if frozen:
-            gc.freeze()
-        for holder in holders:
-            kind = type(holder)
-            if id(holder) in own or kind is types.FrameType or kind is tuple:
-                continue
-            if kind.__module__.split(".")[0] != "retrograd":
-                return kind
-        return None
-
     def make_program(self) -> Program:
         outputs = list(self.outputs)
         if self.pull is not None:
@@ -538,17 +467,6 @@ class Trace:
 
 
 _SEEDING = ("manual_seed", "seed", "restore", "set_state")
-
-
-def containers_in(tree: Any) -> list[Any]:
-    """The lists, tuples and dicts in a result."""
-    containers, to_visit = [], [tree]
-    while to_visit:
-        x = to_visit.pop()
-        if is_nest(x):
-            containers.append(x)
-            to_visit += x.values() if isinstance(x, dict) else x
-    return containers
 
 
 def _word(key: Any) -> str:
