@@ -57,29 +57,29 @@ def test_programs_are_waited_for() -> None:
 
 def test_a_compiled_function_on_one_device_after_another() -> None:
     weights = np.arange(3000.0, dtype=np.float32)
-    places = ["xla:cpu:0", "xla:cpu:1"]
-    table = torch.ones(3000, device=places[0])
+    devices = ["xla:cpu:0", "xla:cpu:1"]
+    table = torch.ones(3000, device=devices[0])
 
     @torch.compile(fullgraph=True)
     def mean(x: Any) -> Any:
         return (x * torch.tensor(weights.tolist(), device=x.device)).mean(), x.device.index
 
     @torch.compile
-    def beside(x: Any) -> Any:
+    def add_table(x: Any) -> Any:
         return x + table
 
     for k in (0, 0, 1, 1, 0, 1):
-        x = torch.ones(3000, device=places[k])
+        x = torch.ones(3000, device=devices[k])
         y, index = mean(x)
-        assert (y.item(), y.device, index) == (1499.5, torch.device(places[k]), k)
+        assert (y.item(), y.device, index) == (1499.5, torch.device(devices[k]), k)
     assert len(mean.entries) == 2
     for _ in range(2):
-        assert beside(torch.ones(3000, device=places[0])).sum().item() == 6000
+        assert add_table(torch.ones(3000, device=devices[0])).sum().item() == 6000
     with (
         pytest.warns(UserWarning, match="tensors on two devices"),
         pytest.raises(RuntimeError, match="at least two devices, xla:cpu:1 and xla:cpu:0!"),
     ):
-        beside(torch.ones(3000, device=places[1]))
+        add_table(torch.ones(3000, device=devices[1]))
 
 
 # -- meshes ------------------------------------------------------------------------------------
