@@ -178,8 +178,8 @@ def _is_over(item: dict[str, Any] | None) -> bool:
 
 
 def run_first() -> None:
-    """Let our exit handler run before those that were registered since. JAX's waits for all
-    processes of a mesh, and ours has to tell them first that this program has ended."""
+    """Let the exit handler of this module run before those that were registered after it. That of
+    JAX waits for all processes of a mesh, which must first be told that this program has ended."""
     atexit.unregister(_at_exit)
     atexit.register(_at_exit)
 

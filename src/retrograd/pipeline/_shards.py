@@ -67,7 +67,7 @@ class Cost(NamedTuple):
 
 
 class _Counting:
-    """Counts what is kept while a model is called."""
+    """Adds up what nodes save while a model is called, and what split layers exchange."""
 
     def __init__(self, model: Any) -> None:
         self.parameters = {id(_memory(p)): p for p in model.parameters()}
@@ -75,7 +75,7 @@ class _Counting:
         # Memory, which is kept so that its id stays its own.
         self.seen = {id(_memory(x)): _memory(x) for x in model.buffers()}
         self.sizes = [0, 0]
-        self.between = 0  # 1 where values are split
+        self.between = 0  # 1 between layers that are split, otherwise 0
         self.added_up = 0
         self.handles: list[Any] = []
 
@@ -89,7 +89,7 @@ class _Counting:
         return x
 
     def watch(self, part: Any, style: Any) -> None:
-        """See the inputs and outputs of a layer that is split."""
+        """Register hooks that add up the inputs and outputs of a split layer."""
         by_rows = bool(style.linear)
 
         def before(_: Any, args: Any, named: Any) -> None:
@@ -117,7 +117,8 @@ def _bytes_of(x: Any) -> int:
 
 
 def measured(model: Any, batch: Sequence[Any], plan: dict[str, Any] | None = None) -> Measured:
-    """What a model takes. It grows with the batch, so that two small ones tell of a large one."""
+    """The memory that a model needs, extrapolated from two small batches, because it grows linearly
+    with the batch."""
     (size, *others) = {x.shape[0] if x.ndim else 0 for x in batch} or {0}
     if others or size <= FEW + 1:
         return _called(model, batch, plan)
@@ -127,7 +128,7 @@ def measured(model: Any, batch: Sequence[Any], plan: dict[str, Any] | None = Non
 
 
 def _called(model: Any, batch: Sequence[Any], plan: dict[str, Any] | None) -> Measured:
-    """Call a model with a batch, and count."""
+    """Measure one call of a model."""
     from retrograd.distributed.tensor.parallel import parts_at
 
     counting = _Counting(model)
