@@ -7,6 +7,7 @@ import copy
 from collections import OrderedDict, namedtuple
 from typing import Any
 
+import jax
 import numpy as np
 import pytest
 
@@ -53,6 +54,23 @@ def test_programs_are_waited_for() -> None:
     for _ in range(100):
         y = y @ x
     assert y[0, 0].item() == pytest.approx(1 / 1024)
+
+
+def test_placements_after_the_caches_of_jax_are_emptied() -> None:
+    """JAX then traces programs again, each of which is for certain placements."""
+
+    @torch.compile
+    def double(x: Any) -> Any:
+        x.mul_(2)
+        return x.sum()
+
+    tensors = [distribute_tensor(torch.ones(8, 2), ROW, [p]) for p in (S(0), R)]
+    for x in (*tensors, *tensors):
+        double(x)
+    jax.clear_caches()
+    for x, placement in zip(tensors, (S(0), R), strict=True):
+        assert double(x).item() == 128
+        assert x.placements == (placement,)
 
 
 def test_a_compiled_function_on_one_device_after_another() -> None:

@@ -441,6 +441,16 @@ class Part(Compiled):
             [(i, y.position) for i, y in replaced if y.is_input],
         )  # fmt: skip
 
+    def traceable(self) -> Callable[..., Any]:
+        mesh, where = self.mesh, self.where
+
+        def function(*values: Any) -> tuple[Any, ...]:
+            # JAX may trace it again later, such as after jax.clear_caches().
+            self.mesh, self.where = mesh, where
+            return self.trace(*values)
+
+        return function
+
     def trace(self, *values: Any) -> tuple[Any, ...]:
         with on_mesh(self.mesh):
             results = list(super().trace(*values))

@@ -150,14 +150,17 @@ class Compiled:
     def jitted(self, shapes: Sequence[Any], donated: tuple[int, ...] = ()) -> Callable[..., Any]:
         """The program as a JAX function of JAX arrays. It is traced now, so that errors are raised
         here."""
-        # A new function each time, because JAX caches the trace of self.trace.
         function = jax.jit(
-            lambda *x: self.trace(*x), keep_unused=True, donate_argnums=donated,
+            self.traceable(), keep_unused=True, donate_argnums=donated,
             compiler_options=self.options(),
         )  # fmt: skip
         function.lower(*shapes)
         result: Callable[..., Any] = function
         return result
+
+    def traceable(self) -> Callable[..., Any]:
+        """The function that JAX traces: a new one, because JAX caches traces by function."""
+        return lambda *x: self.trace(*x)
 
     def options(self) -> dict[str, Any] | None:
         """Options of XLA's compiler. Fusion is disabled for long chains of operations on small
