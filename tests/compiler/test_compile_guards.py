@@ -1,4 +1,5 @@
-"""Hooks, options of optimizers and gradients that change between the calls of a compiled step."""
+"""What a compiled function can see and what changes between its calls: hooks, options, gradients,
+Python values."""
 
 from collections.abc import Callable
 from typing import Any
@@ -158,3 +159,80 @@ def test_gradients_of_parameters_that_do_not_require_them() -> None:
         return step
 
     check_steps(make, between)
+
+
+# -- tensors that are one tensor in some calls ---------------------------------------------------
+
+
+@pytest.mark.parametrize("first", [False, True])
+def test_one_tensor_as_two_arguments(first: bool) -> None:
+    @torch.compile(fullgraph=True)
+    def accumulate(x: Any, y: Any) -> Any:
+        (x * y * y).sum().backward()
+        return x is y
+
+    for i in range(5):
+        x = torch.ones(2, requires_grad=True)
+        y = x if i in (2, 4) or (i == 0 and first) else torch.ones(2, requires_grad=True)
+        assert accumulate(x, y) is (x is y)
+        assert x.grad.tolist() == [3.0 if x is y else 1.0] * 2
+        assert y.grad.tolist() == [3.0 if x is y else 2.0] * 2
+
+
+def test_weights_that_are_tied_after_the_trace() -> None:
+    gradients = []
+    for compiled in (False, True):
+        torch.manual_seed(0)
+        model = nn.ModuleDict({"a": nn.Linear(3, 3), "b": nn.Linear(3, 3)})
+
+        def accumulate(x: Any, model: Any = model) -> None:
+            model["b"](model["a"](x).tanh()).square().sum().backward()
+
+        run = torch.compile(accumulate, fullgraph=True) if compiled else accumulate
+        found = []
+        for i in range(4):
+            if i == 2:
+                model["b"].weight = model["a"].weight
+            model.zero_grad()
+            run(torch.ones(2, 3))
+            found.append([p.grad.tolist() for p in model.parameters()])
+        gradients.append(found)
+    assert gradients[1] == gradients[0]
+
+
+# -- histories of arguments ----------------------------------------------------------------------
+
+
+def test_hooks_of_a_leaf_run_once() -> None:
+    function = torch.compile(lambda x: x * 2, fullgraph=True)
+    for i in range(5):
+        x = torch.ones(2, requires_grad=True)
+        if i in (0, 3, 4):
+            x.register_hook(lambda g: g * 3)
+        function(x).sum().backward()
+        assert x.grad.tolist() == [6.0 if i in (0, 3, 4) else 2.0] * 2
+
+
+def test_backward_through_an_argument_that_was_computed_outside() -> None:
+    w = torch.ones(2, requires_grad=True)
+
+    @torch.compile
+    def accumulate(x: Any) -> None:
+        (x * x).sum().backward()
+
+    with pytest.warns(UserWarning, match="an argument was computed outside"):
+        accumulate(w * 3)
+    accumulate(w * 3)
+    assert w.grad.tolist() == [36.0, 36.0]
+
+
+def test_backward_through_a_captured_tensor_that_was_computed_outside() -> None:
+    w = torch.ones(2, requires_grad=True)
+    y = w * 3
+
+    @torch.compile
+    def accumulate(x: Any) -> None:
+        (x * y).sum().backward()
+
+    with pytest.raises(RuntimeError, match="reaches a tensor that was computed outside"):
+        accumulate(torch.ones(2))

@@ -9,7 +9,8 @@ from the outputs of the program (``_entry.py``).
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from retrograd import arrays
@@ -134,7 +135,8 @@ class Trace:
                 self._histories.append((tensor, tensor._node, tensor._meta))
                 required = tensor.requires_grad
                 tensor._node = tensor._meta = None
-                meta_of(tensor).requires_grad = required
+                meta = meta_of(tensor)
+                meta.requires_grad, meta.post_hooks = required, {0: refuse_gradient}
 
     def describe(self, result: Any) -> None:
         """Record the results, and all changes of state."""
@@ -397,7 +399,7 @@ class Trace:
             grads.append(level.given(one, f"g{output}"))
         level.explains = False  # an error is stored without a location
         try:
-            with enable_grad():
+            with enable_grad(), self.without_hooks(numbers):
                 gradients = grad(
                     [x for x, _ in self.recorded], [self.watch.tensors[i] for i in numbers],
                     [wrap(g) for g in grads], allow_unused=True, retain_graph=True,
@@ -423,6 +425,20 @@ class Trace:
         ))  # fmt: skip
         program = Program(f"{self.name}_backward", [*saved, *grad_vars], lines, outputs)
         self.pull = Pull(program, saved, numbers, [g is not None for g in gradients])
+
+    @contextmanager
+    def without_hooks(self, numbers: list[int]) -> Iterator[None]:
+        """Without the hooks of leaves, which change a gradient when it arrives from the program."""
+        metas = [meta_of(self.watch.tensors[i]) for i in numbers]
+        registries = [meta.hooks for meta in metas if meta.hooks]
+        hooks = [dict(registry) for registry in registries]
+        for registry in registries:  # which nodes refer to, too
+            registry.clear()
+        try:
+            yield
+        finally:
+            for registry, known in zip(registries, hooks, strict=True):
+                registry.update(known)
 
     # -- afterwards ------------------------------------------------------------------------------
 
@@ -464,6 +480,14 @@ class Trace:
                 "its program has other results than the function. The function, or an operation "
                 "in it, does something that cannot be traced.", None,
             )  # fmt: skip
+
+
+def refuse_gradient(x: Any) -> None:
+    """The hook of a tensor that has a history, after a gradient has arrived there."""
+    raise RuntimeError(
+        "compile: backward() in a compiled function reaches a tensor that was computed outside. "
+        "Compute it in the function, or call backward() outside."
+    )
 
 
 _SEEDING = ("manual_seed", "seed", "restore", "set_state")

@@ -117,6 +117,11 @@ class Watch:
         self._go()
         self._visit(function, self._object(function), "", False)
         self._go()
+        if "backward" in self._names and any(
+            x._node is not None and x.requires_grad and argument
+            for x, argument in zip(self.tensors, self.is_argument, strict=True)
+        ):
+            self.problem = "it calls backward(), and an argument was computed outside"
 
     def _go(self) -> None:
         while self._to_visit and self.problem is None:
@@ -512,6 +517,9 @@ class Watch:
             for number, line in self._exact.items():
                 lines[number] = line
         lines = merged(lines)
+        if len(self.tensors) > 1:  # one tensor in two places has one gradient
+            identities = f"len({{*map(id, ({', '.join(self.locals)}))}})"
+            lines.append(f"if {identities} != {len(self.tensors)}: return missed")
         if written and len(self.tensors) > 1:
             lines.append(separate(len(self.tensors), self.on_device, written))
         lines += [f"d{i} = {self.locals[i]}._data = writable(d{i})" for i in overwritten]
