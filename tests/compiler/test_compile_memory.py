@@ -125,3 +125,51 @@ def test_views_of_copies_are_not_overwritten(function: Any, shape: Any) -> None:
         assert [first.tolist(), second.tolist()] == expected
         first.add_(1)
         assert second.tolist() == expected[1]
+
+
+def overwritten_results(x: Any) -> dict[str, tuple[Any, Any]]:
+    """Results that users may overwrite, and results whose derivatives need the same values."""
+    y, mask, constant = x.exp(), (x.detach() > 0).float(), torch.ones(2, 2) * 2
+    return {
+        "detached": (y.detach(), y.sin()),
+        "view": (y.detach().t(), y.sin()),
+        "row": (y.detach()[0], y.sin()),
+        "with a history": (y, y.sin()),
+        "mask": (mask, x * mask),
+        "constant": (constant, x * constant),
+    }
+
+
+@pytest.mark.parametrize("name", overwritten_results(torch.ones(2, 2)))
+def test_results_that_are_overwritten_before_backward(name: str) -> None:
+    """The gradient is that of the call, where an eager call would raise an error."""
+    function = torch.compile(lambda x: overwritten_results(x)[name], fullgraph=True)
+    x = torch.linspace(-1, 1, 4).view(2, 2).requires_grad_()
+    (expected,) = torch.autograd.grad(overwritten_results(x)[name][1].sum(), x)
+    for _ in range(3):
+        first, second = function(x)
+        with torch.no_grad():
+            first.add_(1)
+        (found,) = torch.autograd.grad(second.sum(), x)
+        assert found.tolist() == expected.tolist()
+
+
+def test_a_result_that_is_overwritten_with_history() -> None:
+    function = torch.compile(torch.sigmoid, fullgraph=True)
+    x = torch.linspace(-1, 1, 3).requires_grad_()
+    expected = (torch.sigmoid(x) * (1 - torch.sigmoid(x)) * 3).tolist()
+    for _ in range(3):
+        (found,) = torch.autograd.grad(function(x).mul_(3).sum(), x)
+        assert found.tolist() == pytest.approx(expected)
+
+
+def test_a_parameter_that_is_overwritten_before_backward() -> None:
+    """The program may have saved a view of it."""
+    model = nn.Linear(3, 3)
+    function = torch.compile(lambda x: model(x.tanh()), fullgraph=True)
+    for _ in range(3):
+        y = function(torch.ones(2, 3, requires_grad=True))
+        with torch.no_grad():
+            model.weight.add_(1)
+        with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+            y.sum().backward()

@@ -64,7 +64,16 @@ class Entry:
         self.flags, self.changes = trace.flags, [change.alone() for change in trace.changes]
         self.recorded = [output for _, output in trace.recorded]
         numbers = {v: i for i, v in enumerate(trace.inputs)}
-        self.saved = [] if self.pull is None else [numbers.get(v) for v in self.pull.saved]
+        saved = [] if self.pull is None else self.pull.saved
+        self.saved = [numbers.get(v) for v in saved]
+        # Saved values may be views of these inputs, which must not be overwritten either.
+        self.viewed = list(dict.fromkeys(
+            [numbers[v.root] for v in saved if v not in numbers and v.root in numbers]
+        ))  # fmt: skip
+        # Saved values that share memory with results, which users may overwrite.
+        roots = {v.root for v in self.program.outputs[: self.count]}
+        self.copied = [i for i, v in enumerate(self.program.outputs[self.count :])
+                       if v.root in roots and v.root not in self.program.inputs]  # fmt: skip
         watch = trace.watch
         changed = [c.held.local for c in self.changes]
         self._containers = list(dict.fromkeys([*changed, *trace.shown]))
@@ -240,10 +249,13 @@ class Maker:
                 self.made[output] = undifferentiable(self.values[output], pull.error)
             return
         values = [self.values[output] for output in outputs]
-        saved = self.values[self.entry.count :]
+        saved = list(self.values[self.entry.count :])
+        for i in self.entry.copied:
+            saved[i] = arrays.copy(saved[i])
         variables = [self.known[i] for i in pull.variables]
         known = [None if i is None else self.known[i] for i in self.entry.saved]
-        found = CompiledFunction.apply(self.entry, values, saved, known, *variables)
+        viewed = [self.known[i] for i in self.entry.viewed]
+        found = CompiledFunction.apply(self.entry, values, saved, known, viewed, *variables)
         self.made.update(zip(outputs, found, strict=True))
 
 
@@ -427,11 +439,12 @@ class CompiledFunction(Function):
 
     @staticmethod
     def forward(
-        ctx: Any, entry: Entry, values: Any, saved: Any, known: Any, *variables: Any
-    ) -> Any:
+        ctx: Any, entry: Entry, values: Any, saved: Any, known: Any, viewed: Any,
+        *variables: Any,
+    ) -> Any:  # fmt: skip
         ctx.entry = entry
         ctx.values = [None if k is not None else s for s, k in zip(saved, known, strict=True)]
-        ctx.save_for_backward(*[k for k in known if k is not None])
+        ctx.save_for_backward(*[k for k in known if k is not None], *viewed)
         ctx.set_materialize_grads(True)
         return tuple([wrap(x) for x in values])
 
@@ -449,7 +462,7 @@ class CompiledFunction(Function):
         gradients = [
             wrap(_apart(next(found))) if some else None for some in entry.pull.outputs
         ]
-        return (None, None, None, None, *gradients)
+        return (None, None, None, None, None, *gradients)
 
 
 def _apart(x: Any) -> Any:
