@@ -8,6 +8,7 @@ import threading
 import time
 import uuid
 import warnings
+import weakref
 from time import perf_counter_ns
 from typing import Any
 
@@ -198,8 +199,8 @@ def test_errors_between_two_updates_leave_both_undone() -> None:
 @pytest.mark.parametrize("frozen", [False, True])
 def test_tensors_in_containers_that_cannot_be_searched(frozen: bool) -> None:
     box = {1: torch.ones(3)}
-    values = box.values()
-    compiled = torch.compile(lambda x: x * next(iter(values)))
+    values = weakref.WeakValueDictionary(box)
+    compiled = torch.compile(lambda x: x * values[1])
     gc.collect()
     before = gc.get_freeze_count()
     if frozen:  # as servers do before they fork
@@ -207,7 +208,7 @@ def test_tensors_in_containers_that_cannot_be_searched(frozen: bool) -> None:
     try:
         with pytest.warns(UserWarning, match="but in a dict"):
             assert compiled(torch.ones(3)).tolist() == [1, 1, 1]
-        box[1] = torch.full((3,), 5.0)
+        box[1] = values[1] = torch.full((3,), 5.0)
         assert compiled(torch.ones(3)).tolist() == [5, 5, 5]
         assert (gc.get_freeze_count() > 0) is (frozen or before > 0)
     finally:

@@ -4,9 +4,13 @@ effects: they print, or write to a file."""
 
 from __future__ import annotations
 
+import array
 import builtins
+import contextvars
+import os
 import random
 import sys
+import threading
 import types
 from collections.abc import Collection, Iterable
 from typing import Any
@@ -25,7 +29,9 @@ _CHANGING = {
     "secrets": frozenset({
         "choice", "randbelow", "randbits", "token_bytes", "token_hex", "token_urlsafe",
     }),
-    "os": frozenset({"urandom", "getrandom", "times", "getloadavg"}),
+    "os": frozenset({
+        "urandom", "getrandom", "times", "getloadavg", "environ", "environb", "getenv", "getcwd",
+    }),
 }  # fmt: skip
 
 
@@ -35,7 +41,8 @@ def asked_for(value: Any, names: Collection[str]) -> str | None:
     if isinstance(value, types.ModuleType):
         name = value.__name__
         used = _CHANGING.get(name, frozenset()).intersection(names)
-        return f"{name}.{min(used)}()" if used else None
+        brackets = "()" if used and callable(getattr(value, min(used), len)) else ""
+        return f"{name}.{min(used)}{brackets}" if used else None
     home = getattr(value, "__module__", None)
     known = _CHANGING.get(home) if isinstance(home, str) else None
     if known is None:
@@ -45,6 +52,17 @@ def asked_for(value: Any, names: Collection[str]) -> str | None:
         return f"{value.__name__}.{min(used)}()" if used else None
     called = getattr(value, "__name__", None)
     return f"{home}.{called}()" if called in known else None
+
+
+_HIDDEN: tuple[type, ...] = (
+    array.array, bytearray, memoryview, contextvars.ContextVar, random.Random, threading.local,
+    type(os.environ), types.MappingProxyType, type({}.keys()), type({}.values()), type({}.items()),
+)  # fmt: skip
+
+
+def is_hidden(x: Any) -> bool:
+    """Whether the contents of an object may change, but cannot be compared."""
+    return type(x) in _HIDDEN
 
 
 # Builtins and modules without effects. All others may have effects.

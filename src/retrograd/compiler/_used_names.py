@@ -33,6 +33,8 @@ class NamesIn:
                     self.globals.add(instruction.argval)
                 elif instruction.opname == "STORE_GLOBAL":
                     self.stored.append(instruction.argval)
+                elif instruction.opname == "MATCH_CLASS":  # its names are not among those of code
+                    names["getattr"] = None
                 elif instruction.opname == "IMPORT_NAME":
                     self.imported.append(instruction.argval)
             codes += [c for c in each.co_consts if isinstance(c, types.CodeType)]

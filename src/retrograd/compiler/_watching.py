@@ -11,12 +11,14 @@ each step are taken as they are now.
 
 from __future__ import annotations
 
+import builtins
 import functools
 import math
+import operator
 import sys
 import types
 from collections import OrderedDict, defaultdict, deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Any
 
 from retrograd import arrays
@@ -24,7 +26,7 @@ from retrograd._modes import switch
 from retrograd._source import is_own
 from retrograd.arrays._generator import Generator
 from retrograd.autograd._wrap import SPARSE
-from retrograd.compiler._changing import asked_for, computes_only, effect_in
+from retrograd.compiler._changing import asked_for, computes_only, effect_in, is_hidden
 from retrograd.compiler._guards import (
     Condition,
     accumulator_has_hooks,
@@ -94,7 +96,6 @@ class Watch:
         self.locals: list[str] = []  # the names of the tensors in the guard function
         self.is_argument: list[bool] = []
         self.held: list[Held] = []
-        self.arrays: dict[int, Any] = {}  # NumPy arrays that the function can see
         self.generators: list[Any] = []
         self.foreign_generators: list[Any] = []  # NumPy's
         self.problem: str | None = None
@@ -104,6 +105,7 @@ class Watch:
         self._seen: dict[int, str] = {}
         self._numbers: dict[int, int] = {}
         self.on_device: set[int] = set()  # numbers of tensors
+        self._classes: set[type] = set()  # that were searched
         self._kept: list[Any] = []
         self._counted = 0
         self._to_visit: deque[tuple[Any, str, str, bool]] = deque()
@@ -298,6 +300,8 @@ class Watch:
         if kind in DICTS:
             self.held.append(Held("items", x, dict(x), local))
             loose = id(x) in self.options
+            if len(x) > 1 and not loose and all(type(key) is str for key in x):
+                self._require(f"[*{local}] == {list(x)}")
             for key, value in x.items():
                 if loose and type(value) is float and math.isfinite(value):
                     self._look_at_number_of_group(value, f"{local}[{key!r}]")
@@ -324,7 +328,7 @@ class Watch:
         elif isinstance(x, arrays.dtypes.dtype) or getattr(type(x), "never_changes", False):
             return
         elif isinstance(x, types.FunctionType):
-            self._look_into_function(x)
+            self._look_into_function(x, path)
         elif isinstance(x, types.MethodType):
             self._visit(x.__self__, f"{self._object(x)}.__self__", "", False)
             self._look_into(x.__func__, path)
@@ -338,13 +342,20 @@ class Watch:
         elif isinstance(x, Generator):
             self.generators.append(x)
         elif isinstance(x, arrays.ndarray):
-            self.arrays[id(arrays.programs.memory_of(x))] = x
-            if self._strict:
-                self._compare_array(x, path)
-        elif isinstance(x, type):
-            self._look_into_class(x, path)
-        elif isinstance(x, (types.ModuleType, types.CodeType, *_FUNCTIONS)):
+            self._compare_array(x, path)
+        elif isinstance(x, (type, types.ModuleType)):
+            self._look_at_namespace(x, self._known, path)
+        elif isinstance(x, _CACHED):
+            self._visit(x.__wrapped__, f"{self._object(x)}.__wrapped__", path, False)
+        elif isinstance(x, (types.CodeType, *_FUNCTIONS)):
             return
+        elif is_hidden(x):
+            self.problem = (
+                f"it can see {path or 'an object'}, a {type(x).__name__}, whose contents cannot be "
+                "compared with those in the next call. Pass the value as an argument"
+            )
+        elif isinstance(x, _GETTERS):
+            self._names.add("getattr")
         elif hasattr(x, "__next__") and not hasattr(x, "__dict__"):
             self.problem = (
                 f"{path or 'what it refers to'} is an iterator, which returns another value "
@@ -352,15 +363,17 @@ class Watch:
             )
         elif arrays.programs.is_generator(x):
             self.foreign_generators.append(x)
-        elif _is_foreign(type(x)):
-            return
-        else:
+        elif not _is_foreign(type(x)) or type(x).__module__ in _WITH_ATTRIBUTES:
             self._look_into_object(x, path)
 
     def _compare_array(self, x: Any, path: str) -> None:
         """Compare the elements of an array, because NumPy does not count writes."""
         if x.size > MOST_COMPARED or x.dtype.hasobject:
-            self.problem = f"it can see {path}, a NumPy array that cannot be compared"
+            self.problem = (
+                f"it can see {path or 'a NumPy array'}, which cannot be compared with its contents "
+                f"in the next call, as a NumPy array of more than {MOST_COMPARED:,} numbers or of "
+                "objects. Pass it as a Tensor"
+            )
         else:
             self.objects["same"] = arrays.programs.same
             self._require(f"same({self._object(x)}, {self._object(arrays.copy(x))})")
@@ -379,10 +392,12 @@ class Watch:
                 self._seen[id(shared)] = "?"
                 self._require(f"not any({self._object(shared)})")
         attributes = getattr(x, "__dict__", None)
+        if kind.__module__.split(".")[0] != "retrograd":
+            self._require(f"type({self._object(x)}) is {self._object(kind)}")
         if type(attributes) is dict:
             local = self._object(attributes)
             seen = attributes
-            if self._by_name and _is_of_user(type(x)):
+            if self._by_name and _is_of_user(kind) and "collections" not in _homes(kind):
                 seen = {k: v for k, v in attributes.items() if k in self._known or k[:1] == "_"
                         or k in ("training", "param_groups", "state", "defaults")}  # fmt: skip
                 lacking = self._object(frozenset(self._known - attributes.keys()))
@@ -409,33 +424,32 @@ class Watch:
                 if hasattr(x, slot):
                     self._visit(getattr(x, slot), f"{self._object(x)}.{slot}",
                                 _joined(path, slot), False)  # fmt: skip
-            if kind.__module__ == "builtins" or kind.__module__.split(".")[0] in _FOREIGN:
-                continue
-            for name, value in vars(kind).items():
-                function = getattr(value, "__func__", getattr(value, "fget", value))
-                if isinstance(function, types.FunctionType):
-                    if not is_own(function.__code__.co_filename):
-                        self._look_into(function, path)
-                        if self._strict:
-                            of_class = f"vars({self._object(kind)})[{name!r}]"
-                            self._require(f"{of_class} is {self._object(value)}")
-                elif (
-                    type(value) in PLAIN
-                    and not name.startswith("__")
-                    and name not in (attributes or ())
-                ):
-                    self._visit(value, f"vars({self._object(kind)})[{name!r}]", path, False)
+            self._look_into_class(kind, path)
 
     def _look_into_class(self, kind: type, path: str) -> None:
-        """Search the methods of a user's class, which a function may call when it creates an
-        object."""
-        if self._strict and not _is_foreign(kind) and kind.__module__.split(".")[0] != "retrograd":
-            for value in vars(kind).values():
-                function = getattr(value, "__func__", getattr(value, "fget", value))
-                if isinstance(function, types.FunctionType):
+        """Search the methods of a class, and its attributes that the user's code uses."""
+        home = kind.__module__.split(".")[0]
+        if home == "builtins" or home in _FOREIGN or kind in self._classes:
+            return
+        self._classes.add(kind)
+        own, local = home == "retrograd", self._object(kind)
+        if not own:
+            self._require(f"len(vars({local})) == {len(vars(kind))}")
+        for name, value in vars(kind).items():
+            expression = f"vars({local})[{name!r}]"
+            used = name in self._known
+            function = _function_of(value)
+            if isinstance(function, types.FunctionType):
+                if not is_own(function.__code__.co_filename):
                     self._look_into(function, path)
+                    if self._strict or used or name in ("forward", "__call__"):
+                        self._require(f"{expression} is {self._object(value)}")
+            elif (type(value) in PLAIN and not name.startswith("__")) or (
+                used and not own and not isinstance(value, _SLOTS)
+            ):  # fmt: skip
+                self._visit(value, expression, path, False)
 
-    def _look_into_function(self, f: types.FunctionType) -> None:
+    def _look_into_function(self, f: types.FunctionType, path: str) -> None:
         module = (f.__globals__.get("__name__") or "").split(".")[0]
         own = is_own(f.__code__.co_filename)
         for name, cell in zip(f.__code__.co_freevars, f.__closure__ or (), strict=True):
@@ -455,9 +469,14 @@ class Watch:
             self._visit(f.__kwdefaults__, f"{self._object(f)}.__kwdefaults__", f.__name__, False)
         if own or module in _FOREIGN:
             return
-        if self._strict:  # reloading a module may replace the code of functions
-            self._require(f"{self._object(f)}.__code__ is {self._object(f.__code__)}")
+        local = self._object(f)  # reloading a module may replace the code of functions
+        self._require(f"{local}.__code__ is {self._object(f.__code__)}")
         self._look_at_globals(f)
+        used = {name: x for name, x in vars(f).items() if name in self._known}
+        if used:
+            self.held.append(Held("attributes of", vars(f), (used, used), f"vars({local})"))
+            for name, value in used.items():
+                self._visit(value, f"vars({local})[{name!r}]", _joined(path, name), False)
 
     def _look_at_globals(self, f: types.FunctionType) -> None:
         namespace, local = f.__globals__, self._object(f.__globals__)
@@ -466,6 +485,11 @@ class Watch:
         self._names.update(names)
         if self._strict and (effect := effect_in(used_names, namespace)) is not None:
             self.problem = f"it uses {effect}, which may do more than compute"
+        for name in sorted(used_names.globals - namespace.keys()):
+            if name in ("eval", "exec", "globals"):
+                self.problem = f"it uses {name}(), by which it can see anything"
+            elif not hasattr(builtins, name):
+                self._require(f"{name!r} not in {local}")
         used = {n: namespace[n] for n in names if n in namespace}
         cells = [c.cell_contents for c in f.__closure__ or () if c != _EMPTY]
         for value in (*used.values(), *cells, *[sys.modules.get(m) for m in used_names.imported]):
@@ -473,32 +497,35 @@ class Watch:
         self.held.append(Held("globals", namespace, (used, used_names.stored), local))
         for name, value in used.items():
             if isinstance(value, (types.ModuleType, type)):
-                self._look_at_namespace(value, names, f"{local}[{name!r}]", name)
+                self._require(f"{local}[{name!r}] is {self._object(value)}")
+                self._look_at_namespace(value, names, name)
             else:
                 self._visit(value, f"{local}[{name!r}]", name, False)
 
     def _look_for_changes(self, asked: str | None) -> None:
         if asked is not None:
             self.problem = (
-                f"it can call {asked}, which returns another value in each call. Call it outside, "
-                "and pass the value as an argument"
+                f"it can call {asked}, which may return another value in each call. Call it "
+                "outside, and pass the value as an argument"
             )
 
-    def _look_at_namespace(self, x: Any, names: list[str], expression: str, path: str) -> None:
+    def _look_at_namespace(self, x: Any, names: Collection[str], path: str) -> None:
         """Visit the attributes of a module or a class that the user's code uses."""
         home = x.__name__ if isinstance(x, types.ModuleType) else x.__module__
         if home.split(".")[0] in _FOREIGN or home.split(".")[0] == "retrograd":
             return
-        self._require(f"{expression} is {self._object(x)}")
-        if isinstance(x, type):
-            self._look_into_class(x, path)
         attributes, local = vars(x), self._object(x)
         used = {n: attributes[n] for n in names if n in attributes}
         self.held.append(Held("attributes", x, used, local))
+        if isinstance(x, type):
+            for kind in x.__mro__:
+                self._look_into_class(kind, path)
+            return
         for name, value in used.items():
-            if isinstance(value, type):
-                self._look_into_class(value, path)
-            elif not isinstance(value, (types.ModuleType, property, classmethod, staticmethod)):
+            if isinstance(value, types.ModuleType):
+                self._require(f"{local}.{name} is {self._object(value)}")
+                self._look_at_namespace(value, names, f"{path}.{name}")
+            else:
                 self._visit(value, f"{local}.{name}", f"{path}.{name}", False)
 
     # -- the guard function ----------------------------------------------------------------------
@@ -526,7 +553,24 @@ class Watch:
         return function_of(name, lines, then, {**self.objects, **others})
 
 
-_ANY_NAME = {"getattr", "setattr", "hasattr", "delattr", "vars", "__dict__", "__getattr__"}
+_ANY_NAME = {"getattr", "setattr", "hasattr", "delattr", "vars", "__dict__", "__getattr__",
+             "__getattribute__", "attrgetter", "asdict", "astuple", "format"}  # fmt: skip
+_GETTERS = (operator.attrgetter, operator.methodcaller)
+_CACHED = type(functools.lru_cache(str))
+_SLOTS = (types.MemberDescriptorType, types.GetSetDescriptorType)
+_WITH_ATTRIBUTES = ("types", "argparse", "collections")  # classes here whose objects are searched
+
+
+def _homes(kind: type) -> set[str]:
+    """The modules that a class and its bases are from."""
+    return {base.__module__ for base in kind.__mro__}
+
+
+def _function_of(value: Any) -> Any:
+    """The function that an attribute of a class calls, or the attribute itself."""
+    if isinstance(value, (functools.cached_property, functools.partialmethod)):
+        return value.func
+    return getattr(value, "__func__", getattr(value, "fget", value))
 
 
 def _is_of_user(kind: type) -> bool:
