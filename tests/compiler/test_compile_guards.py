@@ -1,6 +1,7 @@
 """What a compiled function can see and what changes between its calls: hooks, options, gradients,
 Python values."""
 
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -10,6 +11,7 @@ import retrograd as torch
 from retrograd import nn
 from retrograd.nn.modules.module import register_module_forward_hook
 from retrograd.optim.optimizer import register_optimizer_step_pre_hook
+from retrograd.utils.checkpoint import checkpoint
 
 Step = Callable[..., Any]
 
@@ -236,3 +238,105 @@ def test_backward_through_a_captured_tensor_that_was_computed_outside() -> None:
 
     with pytest.raises(RuntimeError, match="reaches a tensor that was computed outside"):
         accumulate(torch.ones(2))
+
+
+def test_results_that_are_stored_with_their_history() -> None:
+    """Those of the previous call are no part of the graph of the next."""
+
+    class Storing(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.linear = nn.Linear(3, 3)
+
+        def forward(self, x: Any) -> Any:
+            self.last = self.linear(x)
+            return self.last * 2
+
+    module = Storing()
+    compiled = torch.compile(module, fullgraph=True)
+    for i in range(4):
+        module.zero_grad()
+        compiled(torch.full((2, 3), float(i)))
+        module.last.sum().backward()
+        assert module.linear.weight.grad.tolist() == [[2.0 * i] * 3] * 3
+
+
+def test_the_first_gradient_of_a_checkpoint_with_dropout() -> None:
+    """It draws the same numbers as the forward pass."""
+    module = nn.Sequential(nn.Linear(3, 3), nn.Dropout(0.5), nn.Tanh())
+    gradients = []
+
+    def function(x: Any) -> Any:
+        return checkpoint(module, x, use_reentrant=False)
+
+    compiled = torch.compile(function)
+    for run in (function, compiled, compiled):
+        torch.manual_seed(0)
+        module.zero_grad()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            run(torch.ones(8, 3)).sum().backward()
+        gradients.append(module[0].weight.grad.tolist())
+    assert gradients[1] == gradients[0]
+    assert gradients[2] == gradients[0]
+
+
+# -- attributes and classes of tensors -----------------------------------------------------------
+
+
+def test_attributes_of_tensors() -> None:
+    weight = torch.ones(2)
+    weight.scale = 2.0
+    compiled = torch.compile(lambda x: x * weight.scale, fullgraph=True)
+    for scale in (2.0, 2.0, 5.0):
+        weight.scale = scale
+        assert compiled(torch.ones(2)).tolist() == [scale] * 2
+
+
+def test_attributes_of_arguments() -> None:
+    compiled = torch.compile(lambda x: x * getattr(x, "scale", 1.0), fullgraph=True)
+    for scale in (None, None, 3.0, 5.0, None):
+        x = torch.ones(2)
+        if scale is not None:
+            x.scale = scale
+        assert compiled(x).tolist() == [scale or 1.0] * 2
+
+
+def test_attributes_of_tensors_that_the_function_sets() -> None:
+    weight = torch.ones(2)
+
+    @torch.compile
+    def function(x: Any) -> Any:
+        weight.last = x * 2
+        return x + 1
+
+    with pytest.warns(UserWarning, match="setting an attribute"):
+        function(torch.ones(2))
+    function(torch.full((2,), 4.0))
+    assert weight.last.tolist() == [8.0, 8.0]
+
+
+def test_results_of_a_class_of_their_own() -> None:
+    class Marked(torch.Tensor):
+        pass
+
+    compiled = torch.compile(lambda x: x * 2)
+    with pytest.warns(UserWarning, match="a new Marked with a class"):
+        compiled(torch.ones(2).as_subclass(Marked))
+    assert type(compiled(torch.ones(2).as_subclass(Marked))) is Marked
+
+
+# -- exceptions ----------------------------------------------------------------------------------
+
+
+def test_exceptions_that_the_function_handles() -> None:
+    @torch.compile
+    def factor(x: Any) -> Any:
+        try:
+            return torch.linalg.cholesky(x)
+        except RuntimeError:
+            return x * 0
+
+    with pytest.warns(UserWarning, match="an operation that raises an exception"):
+        assert factor(-torch.eye(2)).tolist() == [[0, 0], [0, 0]]
+    assert factor(torch.eye(2)).tolist() == [[1, 0], [0, 1]]

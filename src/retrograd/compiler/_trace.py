@@ -49,6 +49,7 @@ class Trace:
         self.reason: tuple[str, Any] | None = None  # why it cannot be used, and a location
         self.before = [arrays.copy(x._data) for x in watch.tensors]
         self.required = [x.requires_grad for x in watch.tensors]
+        self.attributes = [dict(vars(x)) for x in watch.tensors]
         self.traced: list[Traced] = []
         self._histories: list[tuple[Any, Any, Any]] = []  # tensors, their nodes and metas
         self.inputs: list[Var] = []
@@ -216,6 +217,8 @@ class Trace:
         return self._templates[id(x)]
 
     def new_template(self, x: Any) -> Any:
+        if type(x) is not Tensor or vars(x):
+            self.level.look(f"a new {type(x).__name__} with a class or attributes of its own")
         data = x._data
         if not isinstance(data, Traced) or data.level is not self.level:
             data = self.level.constant(x)
@@ -377,6 +380,9 @@ class Trace:
             )
         if tensor.requires_grad != self.required[i]:
             self.flags.append((i, tensor.requires_grad))
+        before, now = self.attributes[i], vars(tensor)
+        if len(now) != len(before) or any(now.get(name) is not x for name, x in before.items()):
+            self.level.look("setting an attribute of one")
         if traced.memory.version:
             self.writes.append((i, self.output(traced.memory.var, traced.value)))
         if data is not traced:
@@ -398,6 +404,7 @@ class Trace:
             one = arrays.zeros(data.shape, data.dtype)
             grads.append(level.given(one, f"g{output}"))
         level.explains = False  # an error is stored without a location
+        level.is_backward = True
         try:
             with enable_grad(), self.without_hooks(numbers):
                 gradients = grad(
@@ -409,7 +416,7 @@ class Trace:
             self.pull = Pull(None, [], numbers, [], str(error))
             return
         finally:
-            level.explains = True
+            level.explains, level.is_backward = True, False
         lines = level.lines[start:]
         del level.lines[start:]
         outputs: list[Var] = []
@@ -424,7 +431,11 @@ class Trace:
             v for v in used if v not in computed and v not in grad_vars and v.constant is None
         ))  # fmt: skip
         program = Program(f"{self.name}_backward", [*saved, *grad_vars], lines, outputs)
-        self.pull = Pull(program, saved, numbers, [g is not None for g in gradients])
+        used_numbers = [i for i, g in zip(numbers, gradients, strict=True) if g is not None]
+        if used_numbers:  # others may have a history, such as the results of the previous call
+            self.pull = Pull(program, saved, used_numbers, [True] * len(used_numbers))
+        else:
+            self.pull = Pull(program, saved, numbers, [False] * len(numbers))
 
     @contextmanager
     def without_hooks(self, numbers: list[int]) -> Iterator[None]:

@@ -39,7 +39,8 @@ class TraceLevel(ProgramWriter):
     traced into their operations, except for those named in ``kernels``.
     """
 
-    __slots__ = ("depends_on_numbers", "device", "generators", "kernels", "options", "whole")
+    __slots__ = ("depends_on_numbers", "device", "generators", "is_backward", "kernels", "options",
+                 "whole")  # fmt: skip
 
     name = "compile"
     traces: ClassVar[bool] = True
@@ -52,6 +53,7 @@ class TraceLevel(ProgramWriter):
         self.whole = whole
         self.kernels = kernels
         self.device: Any = None  # the device of the program, if it is not the CPU
+        self.is_backward = False  # whether the program of the backward pass is traced
         self.depends_on_numbers = False  # of optimizers; if not, these may change
         self.options: dict[int, dict[str, Any]] = {}  # of groups before the call, by id
 
@@ -115,10 +117,14 @@ class TraceLevel(ProgramWriter):
         if narrow and not operation.moves_only:
             return self.run_widened(self.run_on_parts, operation, args, options)
         self.check_size(operation, [p for p, _ in pairs], {n: p for n, (p, _) in named.items()})
-        if operation.heavy and values[0].size > arrays.LARGE:
-            results = arrays.shared(operation.forward, values[0])
-        else:
-            results = operation.forward(*values, **{name: v for name, (_, v) in named.items()})
+        try:
+            if operation.heavy and values[0].size > arrays.LARGE:
+                results = arrays.shared(operation.forward, values[0])
+            else:
+                results = operation.forward(*values, **{name: v for name, (_, v) in named.items()})
+        except Exception:
+            self.fail()
+            raise
         several = isinstance(results, (tuple, list))
         outputs: list[Traced] = []
         for y in results if several else [results]:
@@ -323,6 +329,10 @@ class TraceLevel(ProgramWriter):
         """A function that draws random numbers, and writes a line that does so."""
 
         def draw(shape: tuple[int, ...]) -> Traced:
+            # A checkpoint draws the same numbers as in the forward pass: it sets the generator,
+            # which is no line. This program is for one call.
+            if self.is_backward and self.looked is not None:
+                return self.made(sample(shape))
             name = sample.__qualname__.split(".")[0].lstrip("_")
             result: Traced = self.run_on_parts(Kernel(name, sample, random=True), (shape,), {})
             return result

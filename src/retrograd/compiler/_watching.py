@@ -231,6 +231,12 @@ class Watch:
             return
         kind = "Tensor" if type(x) is Tensor else self._object(type(x))
         self._require(f"type({local}) is {kind}")
+        attributes = vars(x)
+        if argument and not attributes:
+            self._require(f"not {local}.__dict__")
+        for name in attributes.keys() & self._known if self._by_name else list(attributes):
+            part = f"{local}.__dict__[{name!r}]"
+            self._visit(attributes[name], part, f"{path}.{name}", argument)
         if arrays.is_raw(data):
             strides = f" and d{number}.strides == {data.strides}" if data.ndim else ""
             same = f"d{number}.dtype is {self._dtype(data.dtype)}"
@@ -474,9 +480,10 @@ class Watch:
         self._look_at_globals(f)
         used = {name: x for name, x in vars(f).items() if name in self._known}
         if used:
-            self.held.append(Held("attributes of", vars(f), (used, used), f"vars({local})"))
+            local = self._local(f"vars({local})")
+            self.held.append(Held("attributes of", vars(f), (used, used), local))
             for name, value in used.items():
-                self._visit(value, f"vars({local})[{name!r}]", _joined(path, name), False)
+                self._visit(value, f"{local}[{name!r}]", _joined(path, name), False)
 
     def _look_at_globals(self, f: types.FunctionType) -> None:
         namespace, local = f.__globals__, self._object(f.__globals__)

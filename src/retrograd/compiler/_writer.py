@@ -139,6 +139,11 @@ class ProgramWriter(Level):
         elif self.looked is None:
             self.looked = (how, user_place(3))
 
+    def fail(self) -> None:
+        """Record that an operation raises an exception, which the function may handle: with other
+        values it may raise none."""
+        self.look("an operation that raises an exception")
+
     def check(
         self, check: Callable[..., None], values: Sequence[Any], options: dict[str, Any]
     ) -> None:
@@ -148,6 +153,11 @@ class ProgramWriter(Level):
             check(*values, **options)
         except LooksAtValues:
             return
+        except Exception:
+            self.checking = False
+            if self.checked:
+                self.fail()
+            raise
         finally:
             self.checking = False
         if not self.checked or any_above(self, [*values, *options.values()]):
@@ -163,7 +173,11 @@ class ProgramWriter(Level):
         if any_above(self, args):
             return False
         pairs = [self.known(x) for x in args]
-        check(*[v for _, v in pairs])
+        try:
+            check(*[v for _, v in pairs])
+        except Exception:
+            self.fail()
+            raise
         kernel = Kernel(check.__name__.lstrip("_"), check)
         self.lines.append(Line((), kernel, tuple([p for p, _ in pairs]), {}, False, self.place(3),
                                bool(modes.frame.tasks)))  # fmt: skip
