@@ -160,7 +160,8 @@ def test_the_example_of_the_docs() -> None:
 
 @pytest.mark.long
 @pytest.mark.parametrize(
-    "file", ["mesh_programs.py", "mesh_usage_programs.py", "mesh_plan_programs.py"]
+    "file", ["mesh_programs.py", "mesh_usage_programs.py", "mesh_plan_programs.py",
+             "mesh_operation_programs.py"]
 )
 def test_programs_on_a_mesh(file: str) -> None:
     run("-m", "pytest", "-q", "-p", "no:cacheprovider", file)

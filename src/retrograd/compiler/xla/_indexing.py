@@ -12,7 +12,14 @@ from jax import lax
 
 from retrograd import arrays
 from retrograd.compiler.xla._boxes import put_box
-from retrograd.compiler.xla._table import expect, lowering, lowerings, on_host, trust
+from retrograd.compiler.xla._table import (
+    expect,
+    is_on_mesh,
+    lowering,
+    lowerings,
+    on_host,
+    trust,
+)
 
 np = arrays.programs.numpy
 
@@ -223,6 +230,10 @@ def _scatter_reduce(
         neutral = jnp.asarray(arrays.sorting.neutral(reduce, x.dtype), x.dtype)
         start = _scattered(x, index, neutral, dim, "set")
     result = _scattered(start, index, src, dim, how)
+    if how in ("max", "min") and is_on_mesh() and jnp.issubdtype(x.dtype, jnp.floating):
+        # The maximum of several devices, as XLA computes it, ignores NaN.
+        wrong = _scattered(jnp.isnan(start), index, jnp.isnan(src), dim, "max")
+        result = jnp.where(wrong, jnp.nan, result)
     if reduce != "mean":
         return result
     ones = jnp.zeros(x.shape, "int64")
@@ -440,9 +451,11 @@ def _bag_maxima(rows: Any, indices: Any, members: Any, count: int) -> tuple[Any,
         return jnp.zeros((count, width), rows.dtype), jnp.zeros((count, width), indices.dtype)
     numbers = jnp.arange(total)
     first = jnp.full(count, total - 1).at[members].min(numbers)
-    leads = jnp.isnan(rows)[first][members]
+    undefined = jnp.isnan(rows)[first]
+    leads = undefined[members]
     rows = jnp.where(leads, jnp.nan, jnp.where(jnp.isnan(rows), -jnp.inf, rows))
     best = jnp.full((count, width), -jnp.inf, rows.dtype).at[members].max(rows)
+    best = jnp.where(undefined, jnp.nan, best)  # which the maximum over several devices ignores
     reached = (rows == best[members]) | jnp.isnan(rows)
     where = jnp.where(reached, numbers[:, None], total - 1)
     where = jnp.full((count, width), total - 1).at[members].min(where)

@@ -9,7 +9,18 @@ import jax.numpy as jnp
 from jax import lax
 
 from retrograd.compiler._program import Line
-from retrograd.compiler.xla._table import lowering, lowerings
+from retrograd.compiler.xla._table import is_on_mesh, lowering, lowerings
+
+# -- extremes over devices -------------------------------------------------------------------
+
+
+def _extreme(find: Any, x: Any, axis: Any = None, keepdims: bool = False) -> Any:
+    """A maximum or minimum. That of several devices, as XLA computes it, ignores NaN."""
+    result = find(x, axis=axis, keepdims=keepdims)
+    if is_on_mesh() and jnp.issubdtype(x.dtype, jnp.floating):
+        result = jnp.where(jnp.any(jnp.isnan(x), axis=axis, keepdims=keepdims), jnp.nan, result)
+    return result
+
 
 # -- sums ------------------------------------------------------------------------------------
 
@@ -79,7 +90,7 @@ def _norm(x: Any, order: float, dim: Any, keepdim: bool) -> Any:
     if order == 1:
         return total(sizes)
     if math.isinf(order):
-        return (jnp.max if order > 0 else jnp.min)(sizes, axis=dim, keepdims=keepdim)
+        return _extreme(jnp.max if order > 0 else jnp.min, sizes, dim, keepdim)
     return jnp.power(total(jnp.power(sizes, order)), 1 / order)
 
 
@@ -115,15 +126,15 @@ def _extreme_dim(x: Any, dim: int, keepdim: bool, line: Line) -> tuple[Any, Any]
     if not x.ndim:
         return x, jnp.zeros((), "int64")
     largest = line.operation.name == "max_dim"
-    values = (jnp.max if largest else jnp.min)(x, axis=dim, keepdims=keepdim)
+    values = _extreme(jnp.max if largest else jnp.min, x, dim, keepdim)
     return values, (jnp.argmax if largest else jnp.argmin)(x, axis=dim, keepdims=keepdim)
 
 
 lowerings(
-    max=jnp.max,
-    min=jnp.min,
-    amax=lambda x, dim, keepdim: jnp.max(x, axis=dim, keepdims=keepdim),
-    amin=lambda x, dim, keepdim: jnp.min(x, axis=dim, keepdims=keepdim),
+    max=lambda x: _extreme(jnp.max, x),
+    min=lambda x: _extreme(jnp.min, x),
+    amax=lambda x, dim, keepdim: _extreme(jnp.max, x, dim, keepdim),
+    amin=lambda x, dim, keepdim: _extreme(jnp.min, x, dim, keepdim),
     all=lambda x, dim, keepdim: jnp.all(x != 0, axis=dim, keepdims=keepdim),
     any=lambda x, dim, keepdim: jnp.any(x != 0, axis=dim, keepdims=keepdim),
 )
