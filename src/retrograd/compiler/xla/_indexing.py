@@ -18,6 +18,7 @@ from retrograd.compiler.xla._table import (
     lowering,
     lowerings,
     on_host,
+    split_at_most,
     trust,
 )
 
@@ -373,6 +374,8 @@ def _hash_tensor(x: Any, dim: Any, keepdim: bool) -> Any:
     wide = x.astype("float64" if x.dtype.kind == "f" else "int64")
     bits = lax.bitcast_convert_type(wide, "uint64")
     axes = tuple(dim)
+    # XLA has no such reduction over several devices.
+    bits = split_at_most(bits, *[d for d in range(x.ndim) if d not in axes])
     result = lax.reduce(bits, jnp.uint64(0), lax.bitwise_xor, axes)
     return jnp.expand_dims(result, axes) if keepdim else result
 
