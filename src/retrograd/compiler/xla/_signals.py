@@ -15,11 +15,14 @@ _INVERSE = ("forward", "ortho", "backward")
 
 def _along(x: Any, dim: int, transform: Callable[[Any], Any]) -> Any:
     """Transform an array along a dimension. On a mesh, the dimension is gathered first, because
-    XLA's partitioner may end the process if it is split."""
+    XLA's partitioner may end the process if it is split, and raises an error for some arrays with
+    dimensions of size 1."""
     x = jnp.moveaxis(x, dim, -1)
+    shape = x.shape[:-1]
+    x = x.reshape(*[size for size in shape if size != 1], x.shape[-1])
     others = range(x.ndim - 1)
     y = gathered_except(transform(gathered_except(x, *others)), *others)
-    return jnp.moveaxis(y, -1, dim)
+    return jnp.moveaxis(y.reshape(*shape, y.shape[-1]), -1, dim)
 
 
 @lowering("fft_c2c")
@@ -28,6 +31,8 @@ def _c2c(x: Any, dim: Any, normalization: int, forward: bool) -> Any:
     x = x if x.dtype.kind == "c" else x.astype(jnp.result_type(x, jnp.complex64))
     norm = (_FORWARD if forward else _INVERSE)[normalization]
     for d in dim:  # one by one: XLA transforms at most the last three dimensions
+        if x.shape[d] == 1:  # the transform of one number is that number
+            continue
         x = _along(x, d, lambda x: (jnp.fft.fft if forward else jnp.fft.ifft)(x, norm=norm))
     return x
 
