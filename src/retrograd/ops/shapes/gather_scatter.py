@@ -123,7 +123,8 @@ def _share(
 
 def _mean_share(g: Any, index: Any, dim: int, include_self: bool) -> Any:
     """The gradient of a mean, divided by how many elements it is of."""
-    ones = arrays.ones(tuple(index.shape), raw(g).dtype).real
+    dtype = arrays.real(arrays.zeros((), raw(g).dtype)).dtype
+    ones = to_dtype(zeros_like(raw(index)) + 1, dtype=dtype)  # where the indices are
     count = _sent(ones, index, g.shape, dim) + int(include_self)
     return g / clamp(count, min=1, max=None)
 
