@@ -14,11 +14,11 @@ from retrograd import arrays
 from retrograd.compiler.xla._boxes import put_box
 from retrograd.compiler.xla._table import (
     expect,
+    gathered_except,
     is_on_mesh,
     lowering,
     lowerings,
     on_host,
-    split_at_most,
     trust,
 )
 
@@ -375,7 +375,7 @@ def _hash_tensor(x: Any, dim: Any, keepdim: bool) -> Any:
     bits = lax.bitcast_convert_type(wide, "uint64")
     axes = tuple(dim)
     # XLA has no such reduction over several devices.
-    bits = split_at_most(bits, *[d for d in range(x.ndim) if d not in axes])
+    bits = gathered_except(bits, *[d for d in range(x.ndim) if d not in axes])
     result = lax.reduce(bits, jnp.uint64(0), lax.bitwise_xor, axes)
     return jnp.expand_dims(result, axes) if keepdim else result
 
