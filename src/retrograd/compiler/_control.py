@@ -129,6 +129,7 @@ def tried(level: TraceLevel, name: str, traced: Callable[[], Any], now: Callable
     function is not compiled."""
     start = len(level.lines)
     states = [g.saved() for g in level.generators]
+    looked = level.looked
     try:
         return traced()
     except WritesOutside:
@@ -137,6 +138,7 @@ def tried(level: TraceLevel, name: str, traced: Callable[[], Any], now: Callable
         why = str(error)
     except Failed as failed:  # such as a branch that these operands are not meant for
         why = f"{name}(), in which {type(failed.error).__name__} is raised: {failed.error}"
+        level.looked = looked  # this reason says more than that an operation failed
     del level.lines[start:]
     restore(level, states)
     level.look(f"control flow: {why}")
