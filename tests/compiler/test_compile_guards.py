@@ -281,6 +281,32 @@ def test_the_first_gradient_of_a_checkpoint_with_dropout() -> None:
     assert gradients[2] == gradients[0]
 
 
+def viewed_leaf() -> Any:
+    return torch.linspace(0, 1, 4).view(2, 2).requires_grad_()
+
+
+@pytest.mark.parametrize("kind", ["none", "of the tensor", "after accumulation"])
+def test_gradients_and_hooks_of_leaves_that_are_views(kind: str) -> None:
+    found = []
+    for compiled in (False, True):
+        x = viewed_leaf()
+        if kind == "of the tensor":
+            x.register_hook(lambda g: g * 2)
+        elif kind == "after accumulation":
+            x.register_post_accumulate_grad_hook(halved)
+
+        def accumulate(x: Any) -> None:
+            (x * x).sum().backward()
+
+        run = torch.compile(accumulate, fullgraph=True) if compiled else accumulate
+        gradients = []
+        for _ in range(3):
+            run(x)
+            gradients.append(x.grad.tolist())
+        found.append(gradients)
+    assert found[1] == found[0]
+
+
 # -- attributes and classes of tensors -----------------------------------------------------------
 
 

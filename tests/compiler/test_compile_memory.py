@@ -173,3 +173,15 @@ def test_a_parameter_that_is_overwritten_before_backward() -> None:
             model.weight.add_(1)
         with pytest.raises(RuntimeError, match="modified by an inplace operation"):
             y.sum().backward()
+
+
+def test_views_of_arguments_that_require_grad() -> None:
+    """A program cannot create them: writing to one changes the other, and its gradient."""
+    compiled = torch.compile(lambda x: x.view(-1))
+    leaf = torch.ones(2, 2, requires_grad=True)
+    with pytest.warns(UserWarning, match="a new view of a tensor that requires grad"):
+        compiled(leaf * 1)
+    x = leaf * 1
+    compiled(x).mul_(3)
+    x.sum().backward()
+    assert leaf.grad.tolist() == [[3, 3], [3, 3]]

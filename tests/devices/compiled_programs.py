@@ -503,3 +503,35 @@ def test_an_interrupt_at_any_line_leaves_parameters_old_or_new() -> None:
     assert step.eager_because is None
 
 
+def test_the_first_gradient_of_a_function_that_stays_eager() -> None:
+    net = nn.Linear(3, 2).to(DEVICE)
+    run = torch.compile(lambda x: net(x) * x.sum().item())
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for _ in range(3):
+            net.zero_grad()
+            run(torch.ones(4, 3, device=DEVICE)).sum().backward()
+            assert net.weight.grad.tolist() == [[48.0] * 3] * 2
+
+
+def test_one_tensor_in_two_places() -> None:
+    @torch.compile(fullgraph=True)
+    def accumulate(x: Any, y: Any) -> None:
+        (x * y * y).sum().backward()
+
+    for i in range(4):
+        x = torch.ones(2, device=DEVICE, requires_grad=True)
+        y = x if i == 2 else torch.ones(2, device=DEVICE, requires_grad=True)
+        accumulate(x, y)
+        assert x.grad.tolist() == [3.0 if x is y else 1.0] * 2
+
+
+def test_a_parameter_that_is_overwritten_before_backward() -> None:
+    net = nn.Linear(3, 3).to(DEVICE)
+    run = torch.compile(lambda x: net(x.tanh()), fullgraph=True)
+    for _ in range(3):
+        y = run(torch.ones(2, 3, device=DEVICE, requires_grad=True))
+        with torch.no_grad():
+            net.weight.add_(1)
+        with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+            y.sum().backward()

@@ -39,10 +39,10 @@ class Entry:
     """A program, its guards, and how to call it. With ``quiet``, mostly its arrays are wanted."""
 
     def __init__(self, trace: Trace, backend: str = "numpy", quiet: bool = False) -> None:
-        if trace.reason is not None:  # the function stays eager
-            backend = "numpy"
-        elif trace.level.device is not None:
+        if trace.level.device is not None:
             backend = "device"
+        elif trace.reason is not None:  # the function stays eager
+            backend = "numpy"
         prepared, function_of = BACKENDS[backend]
         program = trace.make_program()
         self.traced = _cost.Traced(program)

@@ -134,10 +134,15 @@ class Trace:
             tensor._data = traced
             if traced.has_history:
                 self._histories.append((tensor, tensor._node, tensor._meta))
-                required = tensor.requires_grad
+                required, known, is_leaf = tensor.requires_grad, tensor._meta, tensor.is_leaf
                 tensor._node = tensor._meta = None
                 meta = meta_of(tensor)
-                meta.requires_grad, meta.post_hooks = required, {0: refuse_gradient}
+                meta.requires_grad = required
+                if not is_leaf:
+                    meta.post_hooks = {0: refuse_gradient}
+                elif known is not None:  # a leaf that is a view
+                    meta.grad, meta.hooks = known.grad, known.hooks
+                    meta.post_hooks = known.post_hooks
 
     def describe(self, result: Any) -> None:
         """Record the results, and all changes of state."""
@@ -164,6 +169,8 @@ class Trace:
     def settle(self) -> None:
         """Let the tensors hold arrays again, and restore their histories."""
         for tensor, node, meta in self._histories:  # before other threads see the arrays
+            if node is None and meta is not None and tensor._meta is not None:
+                meta.grad = tensor._meta.grad
             tensor._node, tensor._meta = node, meta
         for tensor, array in self._concrete:
             tensor._data = array
@@ -224,6 +231,8 @@ class Trace:
             data = self.level.constant(x)
         recorded = x._node is not None
         known = self._memories.get(data.memory)
+        if recorded and known is not None and data.steps:  # writes to it change the other
+            self.level.look("a new view of a tensor that requires grad")
         if not recorded and known is not None:
             self._concrete.append((x, data.value))
             return Part(Known(known), data.steps)
