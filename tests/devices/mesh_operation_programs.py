@@ -103,3 +103,15 @@ def test_means_by_index(include_self: bool) -> None:
     x = torch.randn(6, 6)
     compare(lambda x: (x + 1).scatter_reduce(0, rows_of(x), x, **options), x)
     compare(lambda x: (x + 1).index_reduce(0, rows_of(x)[:, 0], x, **options), x)
+
+
+def test_gradients_that_do_not_depend_on_values_are_on_the_mesh() -> None:
+    def gradient(x: Any) -> Any:
+        return torch.autograd.grad(x.t(), x, torch.full_like(x.t(), 0.5))[0]
+
+    x = distribute_tensor(torch.zeros(2, 3), GRID, [S(0), S(1)]).requires_grad_()
+    run = torch.compile(gradient)
+    for _ in range(3):
+        found = run(x)
+        assert found.device == x.device
+        assert found.tolist() == [[0.5] * 3] * 2

@@ -159,3 +159,24 @@ def test_an_update_that_is_compiled_again_has_its_own_options() -> None:
         assert device == "cpu" or held.is_deleted() is False
         results.append(values)
     np.testing.assert_allclose(results[1], results[0], rtol=1e-9)
+
+
+def test_results_that_do_not_depend_on_values_are_on_the_device() -> None:
+    """They are constants of the program, which then may have no line for the device."""
+    x = torch.zeros(2, 2, device=DEVICE, requires_grad=True)
+
+    def backward(x: Any) -> None:
+        x.t().sum().backward()
+
+    run = torch.compile(backward)
+    for _ in range(3):
+        x.grad = None
+        run(x)
+        assert x.grad.device == x.device
+        assert x.grad.tolist() == [[1, 1], [1, 1]]
+    filled = torch.compile(lambda x: (torch.full_like(x, 0.5).t(), x))
+    for _ in range(3):
+        y = filled(x.detach())[0]
+        assert y.device == x.device
+        assert y.tolist() == [[0.5, 0.5], [0.5, 0.5]]
+        y += 1  # in memory of its own

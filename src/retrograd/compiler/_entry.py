@@ -57,6 +57,8 @@ class Entry:
         self.backward = None
         if self.pull is not None and self.pull.program is not None:
             self.backward = function_of(prepared(simplified(self.pull.program)))[0]
+        if backend == "device":  # also for results that do not depend on what is there
+            self.function.device = trace.level.device
         self.modes = modes_now()
         self.count = len(trace.outputs)
         self.result = trace.result

@@ -124,6 +124,7 @@ class OnDevice(Executable):
 
     def __init__(self, program: Program, stages: list[Stage], checks: bool) -> None:
         later: set[Var] = set(program.outputs)
+        self.device: Any = None  # of results, if no input is on a device
         self.checks = checks
         self.name = program.name
         self.becomes = dict(program.updates)
@@ -174,6 +175,7 @@ class OnDevice(Executable):
     def arrays(self, *values: Any, spares: Sequence[Any] = ()) -> tuple[Any, ...]:
         """The outputs, and the device. Outputs computed by XLA are XLA arrays."""
         device = first_device(values)
+        device = self.device if device is None else device
         outputs = self.run(*values, *(spares or self.nothing))
         for i in self.read:
             if type(outputs[i]) is _Array:
