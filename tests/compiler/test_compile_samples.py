@@ -30,13 +30,16 @@ EVERY = 6  # of the samples, one is run in the second dtype, too, and another in
 
 
 def function_of(expression: str, names: tuple[str, ...]) -> Any:
+    # Evaluated outside: a function that calls eval() is not compiled.
+    known = {"torch": torch, "put": put, "written": written, "INF": INF, "NAN": NAN}
+    sample = eval(f"lambda {', '.join(names)}: ({expression})", known)
+
     def function(*values: Any) -> Any:
         tensors = {}
         for name, value in zip(names, values, strict=True):
             value = value.detach()
             tensors[name] = value if name in FIXED else value.requires_grad_(True)
-        known = {"torch": torch, "put": put, "written": written, "INF": INF, "NAN": NAN}
-        result = eval(expression, {**known, **tensors})
+        result = sample(**tensors)
         results = list(result) if isinstance(result, (tuple, list)) else [result]
         roots = [r for r in results if getattr(r, "requires_grad", False)]
         gradients = []
