@@ -136,6 +136,13 @@ def problems(group: str, start: int) -> list[str]:
     return found
 
 
+def test_functions_of_samples_are_compiled() -> None:
+    """The others would not notice if they ran eagerly."""
+    compiled = torch.compile(function_of("torch.exp(mat)", ("mat",)))
+    compiled(*inputs(("mat",), DTYPES[0]))
+    assert compiled.eager_because is None
+
+
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("group", [g for g in GROUPS if g.partition(".")[0] in TILED])
 def test_samples_in_tiles(group: str, monkeypatch: pytest.MonkeyPatch) -> None:
