@@ -84,8 +84,10 @@ def test_a_write_to_a_view_changes_what_it_shows(name: str, compiled: bool) -> N
     assert torch.equal(eval(view).cpu(), eval(view, {"torch": torch, "x": expected}))
     changed(eval(view, {"torch": torch, "x": expected}))
 
+    shown = eval(f"lambda x: {view}", {"torch": torch})
+
     def write(x: Any) -> None:
-        changed(eval(view, {"torch": torch, "x": x}))
+        changed(shown(x))
 
     (torch.compile(write) if compiled else write)(x)
     assert x.cpu().view(torch.uint8).tolist() == expected.view(torch.uint8).tolist()

@@ -61,7 +61,7 @@ class ParallelStyle:
             mesh: The mesh.
         """
         self.split(module, mesh)
-        inputs, named, outputs = self.inputs_of(module), self.named, self.outputs
+        inputs, named, outputs = self.inputs_of(module), dict(self.named), self.outputs
 
         def before(part: Any, args: Any, options: Any) -> Any:
             if not is_on_a_mesh(part):
