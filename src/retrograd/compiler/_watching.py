@@ -494,7 +494,7 @@ class Watch:
             self.problem = f"it uses {effect}, which may do more than compute"
         for name in sorted(used_names.globals - namespace.keys()):
             if name in ("eval", "exec", "globals"):
-                self.problem = f"it uses {name}(), by which it can see anything"
+                self.problem = f"it uses {name}(), which can access any variable"
             elif not hasattr(builtins, name):
                 self._require(f"{name!r} not in {local}")
         used = {n: namespace[n] for n in names if n in namespace}
