@@ -450,15 +450,22 @@ class Trace:
     def without_hooks(self, numbers: list[int]) -> Iterator[None]:
         """Without the hooks of leaves, which change a gradient when it arrives from the program."""
         metas = [meta_of(self.watch.tensors[i]) for i in numbers]
-        registries = [meta.hooks for meta in metas if meta.hooks]
+        registries = [meta.hooks for meta in metas if meta.hooks]  # nodes refer to them, too
         hooks = [dict(registry) for registry in registries]
-        for registry in registries:  # which nodes refer to, too
-            registry.clear()
-        try:
-            yield
-        finally:
+
+        def restore() -> None:
             for registry, known in zip(registries, hooks, strict=True):
                 registry.update(known)
+
+        try:  # twice, because an interrupt can stop one
+            try:
+                for registry in registries:
+                    registry.clear()
+                yield
+            finally:
+                restore()
+        finally:
+            restore()
 
     # -- afterwards ------------------------------------------------------------------------------
 
